@@ -1,0 +1,3 @@
+//! cubewarden: governance between E2B-compatible SDK clients and the Cube API.
+
+pub mod time;

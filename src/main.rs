@@ -1,0 +1,2 @@
+//! One arm per subcommand.
+fn main() {}
