@@ -1,7 +1,9 @@
 //! cubewarden: governance between E2B-compatible SDK clients and the Cube API.
 
+pub mod cube;
 pub mod ids;
 pub mod ledger;
+pub mod proxy;
 pub mod rules;
 pub mod store;
 pub mod time;

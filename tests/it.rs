@@ -1,1 +1,2 @@
 //! The only test binary; one module per room of `tests/`.
+mod proxy;

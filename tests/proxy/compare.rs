@@ -1,0 +1,1 @@
+//! One raw request to two addresses, the answers side by side.
