@@ -1,5 +1,6 @@
 //! cubewarden: governance between E2B-compatible SDK clients and the Cube API.
 
+pub mod calls;
 pub mod cube;
 pub mod ids;
 pub mod ledger;

@@ -1,3 +1,4 @@
-//! The Cube API as the upstream: how bytes get there and back.
+//! The Cube API: client, wire types, one table of answers.
 
+pub mod settings;
 pub mod transport;

@@ -13,7 +13,8 @@ use hyper::body::{Body, Incoming};
 
 use super::answers::Refusal;
 use super::headers::{clean_answer, remove, set_length};
-use super::{Caller, Outcome, Proxy, Reply, pass};
+use super::{Outcome, Proxy, pass};
+use crate::calls::seam::{Caller, Reply};
 use crate::time::within;
 
 /// A body over its limit is still taken in (and thrown away) up to this many bytes: a client that is cut off in the middle of

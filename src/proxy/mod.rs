@@ -17,9 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
-use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
@@ -35,72 +33,13 @@ use crate::time::{Chance, Clock};
 pub use account::{Ending, Finished, Observer};
 pub use listener::{Listener, service};
 
+use crate::calls::seam::{Calls, Route};
 use account::{Account, AnswerBody};
 use answers::Refusal;
 use headers::Wish;
 use upload::Willing;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// The seam to governance.
-#[async_trait]
-pub trait Calls: Send + Sync + 'static {
-    /// Looks only at the head. Pure and quick.
-    fn route(&self, head: &Parts) -> Route;
-    /// A governed call, run to its end in a task of its own. `caller` tells when nobody awaits the answer any more.
-    async fn call(&self, head: Parts, body: Bytes, caller: Caller) -> Reply;
-}
-
-/// What becomes of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// Straight through.
-    Pass,
-    /// To [`Calls::call`], with its body read up to the limit.
-    Govern {
-        /// Most bytes a body may have.
-        body_limit: usize,
-    },
-}
-
-/// How a governed call ends.
-#[derive(Debug)]
-pub enum Reply {
-    /// The answer.
-    Answer(Response<Bytes>),
-    /// Allowed: pass this head and body on and stream the answer back.
-    Forward(Parts, Bytes),
-}
-
-/// Whoever waits for the answer of a governed call.
-#[derive(Clone, Debug)]
-pub struct Caller(watch::Receiver<()>);
-
-/// As long as this lives, its [`Caller`] is there.
-#[derive(Debug)]
-pub struct Waiting(#[expect(dead_code, reason = "held for its drop")] watch::Sender<()>);
-
-impl Caller {
-    /// A caller, and what keeps it from being gone.
-    #[must_use]
-    pub fn pair() -> (Waiting, Self) {
-        let (sender, receiver) = watch::channel(());
-        (Waiting(sender), Self(receiver))
-    }
-
-    /// Whether nobody awaits the answer any more.
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        self.0.has_changed().is_err()
-    }
-
-    /// Ready once nobody awaits the answer any more.
-    pub async fn gone(&self) {
-        let mut receiver = self.0.clone();
-        // Nothing is ever sent: the only change is the sender's end.
-        while receiver.changed().await.is_ok() {}
-    }
-}
 
 /// How the skin behaves.
 #[derive(Clone, Debug)]
@@ -204,7 +143,8 @@ impl Proxy {
         let switch = hyper::upgrade::on(&mut request);
         let (mut head, body) = request.into_parts();
         let wish = headers::clean_request(&mut head);
-        let outcome = match self.wiring.calls.route(&head) {
+        let outcome = match self.wiring.calls.route(&mut head) {
+            Route::Answer(answer) => Outcome::whole(answer),
             Route::Pass => {
                 let switch = (wish == Wish::Upgrade).then_some(switch);
                 pass::through(self, head, body, switch).await

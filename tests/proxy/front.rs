@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use cubewarden::calls::seam::{Caller, Calls, Reply, Route};
 use cubewarden::cube::transport::{self, Transport};
-use cubewarden::proxy::{
-    Caller, Calls, Finished, Observer, Proxy, Reply, Route, Settings, Wiring, serve_connection,
-};
+use cubewarden::proxy::{Finished, Observer, Proxy, Settings, Wiring, serve_connection};
 use cubewarden::time::{Chance, ManualClock, UnixMillis};
 use http::request::Parts;
 use http::{Response, StatusCode};
@@ -26,7 +25,7 @@ struct Governance(mpsc::UnboundedSender<String>);
 
 #[async_trait]
 impl Calls for Governance {
-    fn route(&self, head: &Parts) -> Route {
+    fn route(&self, head: &mut Parts) -> Route {
         match head.uri.path().starts_with("/governed/") {
             true => Route::Govern { body_limit: BODY_LIMIT },
             false => Route::Pass,
@@ -138,12 +137,7 @@ pub fn wire(
     upstream: SocketAddr,
     prefix: &str,
     request_ids: bool,
-) -> (
-    Arc<Proxy>,
-    ManualClock,
-    mpsc::UnboundedReceiver<String>,
-    mpsc::UnboundedReceiver<Finished>,
-) {
+) -> (Arc<Proxy>, ManualClock, mpsc::UnboundedReceiver<String>, mpsc::UnboundedReceiver<Finished>) {
     let clock = ManualClock::at(UnixMillis(1_000_000));
     let (called, calls) = mpsc::unbounded_channel();
     let (closed, finished) = mpsc::unbounded_channel();
