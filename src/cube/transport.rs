@@ -101,7 +101,10 @@ impl Body for UpBody {
     type Data = Bytes;
     type Error = Source;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Source>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Source>>> {
         Pin::new(&mut self.0).poll_frame(cx)
     }
 
@@ -170,15 +173,25 @@ impl Transport {
     ///
     /// # Errors
     /// [`TransportError`], which says whether anything can have been sent.
-    pub async fn forward<B>(&self, request: Request<B>) -> Result<Response<Incoming>, TransportError>
+    pub async fn forward<B>(
+        &self,
+        request: Request<B>,
+    ) -> Result<Response<Incoming>, TransportError>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Source>,
     {
         let mut request = request.map(|body| UpBody(body.map_err(Into::into).boxed_unsync()));
-        *request.uri_mut() = self.target.aim(request.uri()).map_err(|e| TransportError::NotSent(e.into()))?;
+        *request.uri_mut() = self
+            .target
+            .aim(request.uri())
+            .map_err(|e| TransportError::NotSent(e.into()))?;
         *request.version_mut() = Version::HTTP_11;
-        let lane = if request.method().is_safe() { &self.reads } else { &self.writes };
+        let lane = if request.method().is_safe() {
+            &self.reads
+        } else {
+            &self.writes
+        };
         Ok(lane.clone().oneshot(request).await?)
     }
 
@@ -205,7 +218,9 @@ impl Transport {
 
 impl std::fmt::Debug for Transport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Transport").field("target", &self.target).finish_non_exhaustive()
+        f.debug_struct("Transport")
+            .field("target", &self.target)
+            .finish_non_exhaustive()
     }
 }
 
@@ -217,7 +232,8 @@ pub fn sized(request: Request<Bytes>) -> Request<Full<Bytes>> {
     let framed = chunked || head.headers.contains_key(header::CONTENT_LENGTH);
     let usual = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
     if framed || usual || !body.is_empty() {
-        head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+        head.headers
+            .insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
     Request::from_parts(head, Full::new(body))
 }
@@ -242,7 +258,10 @@ impl Target {
 
     /// The upstream's form of `asked`; path and query keep their bytes. `OPTIONS *` concerns the server, so no prefix there.
     fn aim(&self, asked: &Uri) -> Result<Uri, http::Error> {
-        let asked = asked.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let asked = asked
+            .path_and_query()
+            .cloned()
+            .unwrap_or_else(|| PathAndQuery::from_static("/"));
         let path = if self.prefix.is_empty() || asked == "*" {
             asked
         } else {
@@ -263,7 +282,10 @@ impl<S> Layer<S> for MeasureLayer {
     type Service = Measure<S>;
 
     fn layer(&self, inner: S) -> Measure<S> {
-        Measure { inner, observe: Arc::clone(&self.0) }
+        Measure {
+            inner,
+            observe: Arc::clone(&self.0),
+        }
     }
 }
 
@@ -294,7 +316,10 @@ where
             since: Stopwatch::start(),
             status: None,
         };
-        Measured { inner: self.inner.call(request), report: Some(report) }
+        Measured {
+            inner: self.inner.call(request),
+            report: Some(report),
+        }
     }
 }
 

@@ -77,7 +77,11 @@ pub(super) struct Account {
 }
 
 impl Account {
-    pub(super) fn open<B>(request: &Request<B>, id: Option<&HeaderValue>, observer: Arc<dyn Observer>) -> Self {
+    pub(super) fn open<B>(
+        request: &Request<B>,
+        id: Option<&HeaderValue>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
         let finished = Finished {
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
@@ -88,7 +92,11 @@ impl Account {
             ending: Ending::CallerLeft,
             request_id: id.map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned()),
         };
-        Self { finished, since: Stopwatch::start(), observer }
+        Self {
+            finished,
+            since: Stopwatch::start(),
+            observer,
+        }
     }
 
     pub(super) fn governed(&mut self) {
@@ -97,9 +105,18 @@ impl Account {
 
     /// Notes the answer and goes along with its body.
     pub(super) fn answered(mut self, outcome: Outcome) -> Response<AnswerBody> {
-        let Outcome { answer, ending, willing } = outcome;
+        let Outcome {
+            answer,
+            ending,
+            willing,
+        } = outcome;
         self.finished.status = Some(answer.status().as_u16());
-        answer.map(|content| AnswerBody { content, account: self, ending, _willing: willing })
+        answer.map(|content| AnswerBody {
+            content,
+            account: self,
+            ending,
+            _willing: willing,
+        })
     }
 }
 
@@ -136,12 +153,18 @@ impl Body for AnswerBody {
     type Data = Bytes;
     type Error = Source;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Source>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Source>>> {
         let frame = std::task::ready!(Pin::new(&mut self.content).poll_frame(cx));
         match &frame {
             Some(Ok(frame)) => {
                 let length = frame.data_ref().map_or(0, Bytes::len);
                 self.account.finished.bytes += length as u64;
+                if frame.is_trailers() {
+                    self.account.finished.ending = self.ending;
+                }
             }
             Some(Err(_)) => self.account.finished.ending = Ending::UpstreamLost,
             None => self.account.finished.ending = self.ending,
@@ -159,7 +182,7 @@ impl Body for AnswerBody {
 }
 
 impl Drop for AnswerBody {
-    /// The server does not ask for an end that it can foresee, and asks for no body at all where there is none.
+    /// The server does not ask for an end that it can foresee (nor after trailers), and for no body at all where there is none.
     fn drop(&mut self) {
         let bodiless = self.account.finished.method == Method::HEAD;
         let over = &mut self.account.finished;

@@ -23,7 +23,12 @@ use crate::cube::transport::{TransportError, sized};
 use crate::time::within;
 
 /// Passes a request on and its answer back. `switch` is there if the client wants another protocol.
-pub(super) async fn through(proxy: &Proxy, head: Parts, body: Incoming, switch: Option<OnUpgrade>) -> Outcome {
+pub(super) async fn through(
+    proxy: &Proxy,
+    head: Parts,
+    body: Incoming,
+    switch: Option<OnUpgrade>,
+) -> Outcome {
     let (request, watch, willing) = Upload::over(Request::from_parts(head, body));
     let answer = tokio::select! {
         biased;
@@ -31,8 +36,13 @@ pub(super) async fn through(proxy: &Proxy, head: Parts, body: Incoming, switch: 
         () = silence(proxy, &watch, willing.as_deref()) => return Outcome::refused(Refusal::UpstreamSilent),
     };
     match answer {
-        Ok(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => switched(answer, switch),
-        Ok(answer) => Outcome { willing, ..back(answer) },
+        Ok(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            switched(answer, switch)
+        }
+        Ok(answer) => Outcome {
+            willing,
+            ..back(answer)
+        },
         Err(_) if watch.broken() => Outcome::refused(Refusal::BodyMalformed),
         Err(error) => failed(&error),
     }
@@ -43,7 +53,9 @@ pub(super) async fn whole(proxy: &Proxy, head: Parts, body: Bytes) -> Outcome {
     let request = sized(Request::from_parts(head, body));
     let answer = proxy.wiring.upstream.forward(request);
     match within(&*proxy.wiring.clock, proxy.settings.answer_limit, answer).await {
-        Ok(Ok(answer)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => switched(answer, None),
+        Ok(Ok(answer)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            switched(answer, None)
+        }
         Ok(Ok(answer)) => back(answer),
         Ok(Err(error)) => failed(&error),
         Err(_elapsed) => Outcome::refused(Refusal::UpstreamSilent),
@@ -64,7 +76,11 @@ fn back(answer: Response<Incoming>) -> Outcome {
     let (mut head, body) = answer.into_parts();
     clean_answer(head.status, &mut head.headers);
     let answer = Response::from_parts(head, Either::Right(body));
-    Outcome { answer, ending: Ending::Complete, willing: None }
+    Outcome {
+        answer,
+        ending: Ending::Complete,
+        willing: None,
+    }
 }
 
 fn failed(error: &TransportError) -> Outcome {

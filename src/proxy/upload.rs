@@ -60,7 +60,11 @@ impl Upload {
     pub(super) fn over(request: Request<Incoming>) -> (Request<Self>, Watch, Option<Arc<Willing>>) {
         let (progress, watch) = watch::channel(Progress::Sending);
         let expects = expects_continue(&request);
-        let mut request = request.map(|body| Self { body, gate: None, progress });
+        let mut request = request.map(|body| Self {
+            body,
+            gate: None,
+            progress,
+        });
         let willing = expects.then(|| {
             let (willing, mut opened) = watch::channel(false);
             request.body_mut().gate = Some(Box::pin(async move {
@@ -90,7 +94,10 @@ impl Body for Upload {
     type Data = Bytes;
     type Error = Source;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Source>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Source>>> {
         if let Some(gate) = &mut self.gate {
             let opened = ready!(gate.as_mut().poll(cx));
             self.gate = None;

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use super::peer::{Peer, soon};
 
 /// How many bytes a governed call's body may have in these tests.
-pub const BODY_LIMIT: usize = 64;
+pub(crate) const BODY_LIMIT: usize = 64;
 
 /// A small governance: what is under `/governed/` is its, and its last segment says how it ends.
 struct Governance(mpsc::UnboundedSender<String>);
@@ -27,7 +27,9 @@ struct Governance(mpsc::UnboundedSender<String>);
 impl Calls for Governance {
     fn route(&self, head: &mut Parts) -> Route {
         match head.uri.path().starts_with("/governed/") {
-            true => Route::Govern { body_limit: BODY_LIMIT },
+            true => Route::Govern {
+                body_limit: BODY_LIMIT,
+            },
             false => Route::Pass,
         }
     }
@@ -69,21 +71,21 @@ impl Observer for Recorder {
 }
 
 /// The proxy under test.
-pub struct Front {
-    pub address: SocketAddr,
-    pub clock: ManualClock,
-    pub drain: watch::Sender<bool>,
+pub(crate) struct Front {
+    pub(crate) address: SocketAddr,
+    pub(crate) clock: ManualClock,
+    pub(crate) drain: watch::Sender<bool>,
     calls: mpsc::UnboundedReceiver<String>,
     finished: mpsc::UnboundedReceiver<Finished>,
 }
 
 impl Front {
     /// Before `upstream`, adding nothing of its own.
-    pub async fn before(upstream: SocketAddr) -> Self {
+    pub(crate) async fn before(upstream: SocketAddr) -> Self {
         Self::with(upstream, "", false).await
     }
 
-    pub async fn with(upstream: SocketAddr, prefix: &str, request_ids: bool) -> Self {
+    pub(crate) async fn with(upstream: SocketAddr, prefix: &str, request_ids: bool) -> Self {
         let (proxy, clock, calls, finished) = wire(upstream, prefix, request_ids);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -91,40 +93,53 @@ impl Front {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 stream.set_nodelay(true).unwrap();
-                tokio::spawn(serve_connection(stream, Arc::clone(&proxy), draining.clone()));
+                tokio::spawn(serve_connection(
+                    stream,
+                    Arc::clone(&proxy),
+                    draining.clone(),
+                ));
             }
         });
-        Self { address, clock, drain, calls, finished }
+        Self {
+            address,
+            clock,
+            drain,
+            calls,
+            finished,
+        }
     }
 
-    pub async fn client(&self) -> Peer {
+    pub(crate) async fn client(&self) -> Peer {
         Peer::connect(self.address).await
     }
 
     /// What the governed calls did, in order.
-    pub async fn call(&mut self) -> String {
+    pub(crate) async fn call(&mut self) -> String {
         soon("a governed call", self.calls.recv()).await.unwrap()
     }
 
     /// Whether no governed call did anything that was not heard yet.
-    pub fn is_unasked(&mut self) -> bool {
+    pub(crate) fn is_unasked(&mut self) -> bool {
         self.calls.try_recv().is_err()
     }
 
-    pub async fn finished(&mut self) -> Finished {
+    pub(crate) async fn finished(&mut self) -> Finished {
         soon("a request's end", self.finished.recv()).await.unwrap()
     }
 
     /// Moves the clock on by `by` once somebody waits for just that long or less.
-    pub async fn pass(&self, by: Duration) {
+    pub(crate) async fn pass(&self, by: Duration) {
         pass(&self.clock, by).await;
     }
 }
 
-pub async fn pass(clock: &ManualClock, by: Duration) {
+pub(crate) async fn pass(clock: &ManualClock, by: Duration) {
     use cubewarden::time::Clock;
     let waits = async {
-        while clock.next_due().is_none_or(|due| due > clock.now().plus(by)) {
+        while clock
+            .next_due()
+            .is_none_or(|due| due > clock.now().plus(by))
+        {
             tokio::task::yield_now().await;
         }
     };
@@ -133,7 +148,7 @@ pub async fn pass(clock: &ManualClock, by: Duration) {
 }
 
 /// A wired proxy, and what a test holds of it.
-pub fn wire(
+pub(crate) fn wire(
     upstream: SocketAddr,
     prefix: &str,
     request_ids: bool,
@@ -149,6 +164,9 @@ pub fn wire(
         clock: Arc::new(clock.clone()),
         chance: Arc::new(Chance::seeded(7)),
     };
-    let settings = Settings { request_ids, ..Settings::default() };
+    let settings = Settings {
+        request_ids,
+        ..Settings::default()
+    };
     (Proxy::build(settings, wiring), clock, calls, finished)
 }

@@ -1,7 +1,7 @@
 //! The skin over real sockets: raw peers on both sides, so that every byte is seen.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod compare;
+pub(crate) mod compare;
 mod drain;
 mod front;
 mod govern;

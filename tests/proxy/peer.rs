@@ -10,65 +10,77 @@ use tokio::net::{TcpListener, TcpStream};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     let done = within(&WallClock, PATIENCE, work).await;
     done.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
 /// An upstream that does what the test tells it.
-pub struct Upstream(TcpListener);
+pub(crate) struct Upstream(TcpListener);
 
 impl Upstream {
-    pub async fn listen() -> Self {
+    pub(crate) async fn listen() -> Self {
         Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.0.local_addr().unwrap()
     }
 
-    pub async fn accept(&self) -> Peer {
+    pub(crate) async fn accept(&self) -> Peer {
         let (stream, _) = soon("a connection", self.0.accept()).await.unwrap();
-        Peer { stream, ahead: Vec::new() }
+        Peer {
+            stream,
+            ahead: Vec::new(),
+        }
     }
 }
 
-pub struct Peer {
+pub(crate) struct Peer {
     stream: TcpStream,
     ahead: Vec<u8>,
 }
 
 impl Peer {
-    pub async fn connect(address: SocketAddr) -> Self {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { stream, ahead: Vec::new() }
+        Self {
+            stream,
+            ahead: Vec::new(),
+        }
     }
 
-    pub async fn say(&mut self, text: impl AsRef<[u8]>) {
+    pub(crate) async fn say(&mut self, text: impl AsRef<[u8]>) {
         self.stream.write_all(text.as_ref()).await.unwrap();
     }
 
     /// Reads up to and including the first `end`.
-    pub async fn hear_until(&mut self, end: &str) -> String {
+    pub(crate) async fn hear_until(&mut self, end: &str) -> String {
         loop {
-            let found = self.ahead.windows(end.len()).position(|window| window == end.as_bytes());
+            let found = self
+                .ahead
+                .windows(end.len())
+                .position(|window| window == end.as_bytes());
             if let Some(at) = found {
                 return self.take(at + end.len());
             }
             let heard = self.more().await;
             let said = String::from_utf8_lossy(&self.ahead);
-            assert!(heard, "the peer closed before {end:?}, having said {said:?}");
+            assert!(
+                heard,
+                "the peer closed before {end:?}, having said {said:?}"
+            );
         }
     }
 
     /// Reads a head, to its empty line.
-    pub async fn hear_head(&mut self) -> String {
+    pub(crate) async fn hear_head(&mut self) -> String {
         self.hear_until("\r\n\r\n").await
     }
 
     /// Reads exactly so many bytes.
-    pub async fn hear(&mut self, length: usize) -> String {
+    pub(crate) async fn hear(&mut self, length: usize) -> String {
         while self.ahead.len() < length {
             let heard = self.more().await;
             let said = String::from_utf8_lossy(&self.ahead);
@@ -78,21 +90,22 @@ impl Peer {
     }
 
     /// Reads to the end; an end by reset counts as one.
-    pub async fn hear_all(&mut self) -> String {
+    pub(crate) async fn hear_all(&mut self) -> String {
         while self.more().await {}
         self.take(self.ahead.len())
     }
 
     /// Closes the sending side only.
-    pub async fn finish(&mut self) {
+    pub(crate) async fn finish(&mut self) {
         self.stream.shutdown().await.unwrap();
     }
 
     /// Whether the other side has neither said anything nor closed; looks once and does not wait.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         let mut byte = [0];
         let looked = self.stream.try_read(&mut byte);
-        self.ahead.is_empty() && looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        self.ahead.is_empty()
+            && looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
     fn take(&mut self, length: usize) -> String {
@@ -107,9 +120,14 @@ impl Peer {
 }
 
 /// The value of a header line, by its name in any case.
-pub fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().skip(1).find_map(|line| {
         let (there, value) = line.split_once(": ")?;
         there.eq_ignore_ascii_case(name).then_some(value)
     })
+}
+
+/// The answer, with word that its connection will close.
+pub(crate) fn closing(answer: &str) -> String {
+    answer.replacen("\r\n", "\r\nConnection: close\r\n", 1)
 }
