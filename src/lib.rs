@@ -1,5 +1,14 @@
 //! cubewarden: governance between E2B-compatible SDK clients and the Cube API.
 
+pub mod admin;
+pub mod calls;
+pub mod config;
+pub mod cube;
 pub mod ids;
+pub mod proxy;
+pub mod rules;
+pub mod store;
+pub mod tasks;
+pub mod telemetry;
 pub mod time;
 pub mod verdict;

@@ -1,0 +1,3 @@
+//! The governed calls: one file per intercepted call.
+
+pub mod settings;

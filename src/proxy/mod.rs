@@ -1,0 +1,3 @@
+//! The skin: text to call, verdict to bytes, pass-through.
+
+pub mod settings;

@@ -1,0 +1,3 @@
+//! PURE: values in, value out. Nothing here reads a clock, speaks to anybody or remembers anything.
+
+pub mod policy;

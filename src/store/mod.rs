@@ -1,0 +1,3 @@
+//! Where the ledger's records are kept.
+
+pub mod settings;
