@@ -1,2 +1,4 @@
 //! The only test binary; one module per room of `tests/`.
+
+mod config;
 mod proxy;
