@@ -105,11 +105,11 @@ fn values_that_do_not_fit_together_are_both_named() {
     );
     check(
         "[bucket_defaults]\nmax_timeout = \"1h\"\n[[bucket]]\nnamespace = \"a\"\nenv = \"b\"\ndefault_timeout = \"2h\"",
-        "bucket.a/b: default_timeout is 2h and max_timeout 1h here: default_timeout must not exceed max_timeout",
+        "bucket.a/b: default_timeout is 2h and max_timeout is 1h here: default_timeout must not exceed max_timeout",
     );
     check(
         "[bucket_defaults]\ncreate_burst = 5",
-        "bucket_defaults: create_burst is set and creates_per_minute is not here: a burst belongs to a rate",
+        "bucket_defaults: create_burst is set and creates_per_minute is not: a burst belongs to a rate",
     );
     check(
         "[write_path]\nwindow = \"59s\"",
@@ -217,7 +217,7 @@ fn what_this_version_does_not_have_is_refused_and_not_ignored() {
         r#"store.kind = "redis": this version has no Redis ledger yet; wanted "embedded", with one warden before this Cube"#,
     );
     check(
-        "[bucket_defaults]\nreuse = true",
+        "[bucket_defaults]\nreuse = true\n[[bucket]]\nnamespace = \"a\"\nenv = \"b\"",
         "bucket_defaults: reuse is true here: this version does not reuse sandboxes yet; wanted reuse = false",
     );
     check(
@@ -271,6 +271,10 @@ fn a_bucket_lives_by_the_defaults_then_its_environment_then_its_own_section() {
     assert_eq!((of("b/dev").limit, of("b/dev").retention), (Some(5), Some(Duration::from_hours(1))));
     let burst = |text: &str| of(text).creates.map(|rate| (rate.per_minute.get(), rate.burst.get()));
     assert_eq!((burst("a/prod"), burst("b/dev")), (Some((600, 7)), Some((600, 50))));
+    let unlimited = good(
+        "[bucket_defaults]\ncreates_per_minute = 60\ncreate_burst = 3\n[env_defaults.x]\ncreates_per_minute = \"none\"",
+    );
+    assert_eq!(unlimited.calls.policies.of(&bucket("a/x")).creates, None);
     let labels: Vec<_> = settings.calls.policies.labels().collect();
     assert_eq!(labels, ["a/prod", "default/dev", "other"]);
 }
