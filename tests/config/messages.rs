@@ -129,6 +129,7 @@ fn an_upstream_is_an_address_that_does_not_lead_back() {
         ("http://localhost:3000", "0.0.0.0:3000"),
         ("http://127.0.0.1:3000/v1", "127.0.0.1:3000"),
         ("http://[::1]", "[::]:80"),
+        ("http://10.0.0.9:3000", "10.0.0.9:3000"),
     ] {
         let text = format!("[upstream]\nurl = \"{given}\"\n[listen]\nproxy = \"{listen}\"");
         let found = with_env(&text, &[]).unwrap_err();
@@ -306,6 +307,9 @@ fn a_reload_says_what_holds_at_once_and_what_waits_for_a_restart() {
     let difference = Settings::reloadable_difference(&old, &new);
     assert_eq!(difference.at_once, ["bucket_defaults.limit", "tenant.a.keys_sha256"]);
     assert_eq!(difference.after_restart, ["listen.proxy"]);
+    // Shown alike, and yet two keys.
+    let other = good(&tenant("a", "1", r#"["a/prod"]"#).replacen("11\"]", "12\"]", 1));
+    assert_eq!(Settings::reloadable_difference(&old, &other).at_once, ["tenant.a.keys_sha256"]);
     let gone = Settings::reloadable_difference(&old, &good(""));
     assert!(gone.at_once.contains(&"tenant.a.buckets".to_owned()) && gone.after_restart.is_empty());
 }
