@@ -122,6 +122,9 @@ pub fn lifecycle(compat: &Compat, profile: &Profile, body: &CreateBody) -> Optio
     })
 }
 
+/// How many characters of an error text are kept.
+const LONGEST_MESSAGE: usize = 1000;
+
 /// The JSON form of an error body that is empty or text (JS SDK 2.12 reads an empty error as success, Python breaks on
 /// both); `None` for what is JSON already, or no error.
 #[must_use]
@@ -130,14 +133,11 @@ pub fn error_body(compat: &Compat, status: u16, body: &[u8]) -> Option<String> {
     {
         return None;
     }
-    const LONGEST: usize = 1000;
     let text = std::str::from_utf8(body).unwrap_or_default().trim();
     let said = !text.is_empty() && !text.starts_with('<');
     let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
-    let message: String = match said {
-        true => text.chars().take(LONGEST).collect(),
-        false => reason.unwrap_or("error").to_owned(),
-    };
+    let message = if said { text } else { reason.unwrap_or("error") };
+    let message: String = message.chars().take(LONGEST_MESSAGE).collect();
     let members = [("code".to_owned(), status.into()), ("message".to_owned(), message.into())];
     Some(Value::Object(Map::from_iter(members)).to_string())
 }
