@@ -8,12 +8,14 @@
 //! snapshots or volumes passes ungoverned. HEAD is judged as GET, or it would tell what exists. Deliberately absent:
 //! the query, and any knowledge of who asks.
 
-use std::borrow::Cow;
+mod kindest;
+
 use std::fmt::Write;
 
 use http::Method;
 use percent_encoding::percent_decode_str;
 
+use self::kindest::{kindest, speaks_of_owned};
 use crate::cube::api::snapshot_id;
 use crate::ids::SandboxRef;
 
@@ -324,11 +326,6 @@ fn refused(method: &Method, path: &str) -> Call {
     }
 }
 
-fn speaks_of_owned(path: &str) -> bool {
-    let path = path.to_ascii_lowercase();
-    ["sandboxes", "snapshots", "volumes"].iter().any(|root| path.contains(root))
-}
-
 /// Takes the path as it stands, as axum does.
 fn route(method: &Method, path: &str) -> Call {
     let segments: Vec<&str> = path.strip_prefix('/').unwrap_or_default().split('/').collect();
@@ -379,44 +376,6 @@ fn object(method: &Method, id: &str, call: fn(Verb, String) -> Call) -> Call {
 
 fn names_snapshot(id: &str) -> bool {
     snapshot_id(&percent_decode_str(id).decode_utf8_lossy()).is_some()
-}
-
-/// The path as the kindest reader could take it; `None` if it is encoded over and over.
-fn kindest(path: &str) -> Option<String> {
-    let mut text = Cow::Borrowed(path);
-    for _ in 0..4 {
-        let decoded = percent_decode_str(&text).decode_utf8_lossy().into_owned();
-        if decoded == *text {
-            return Some(resolved(&decoded));
-        }
-        text = Cow::Owned(decoded);
-    }
-    None
-}
-
-/// Without empty and dot segments, parameters after `;`, controls, and what a second `?` or `#` would cut off.
-fn resolved(path: &str) -> String {
-    let path: String = path.replace('\\', "/").chars().filter(|c| !c.is_control()).collect();
-    let path = path.split(['?', '#']).next().unwrap_or_default();
-    let mut segments: Vec<String> = Vec::new();
-    for segment in path.split('/').map(|segment| segment.split(';').next().unwrap_or_default()) {
-        match segment {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
-            segment => segments.push(segment.to_owned()),
-        }
-    }
-    for segment in &mut segments {
-        let lower = segment.to_ascii_lowercase();
-        let prefix = matches!(lower.as_str(), "cubeapi" | "v1" | "v2");
-        if prefix || matches!(lower.as_str(), "sandboxes" | "snapshots" | "volumes" | "templates") {
-            *segment = lower;
-        }
-        if !prefix {
-            break;
-        }
-    }
-    format!("/{}", segments.join("/"))
 }
 
 #[cfg(test)]
@@ -564,6 +523,10 @@ mod tests {
         assert_eq!(call("DELETE /templates/SNAP-1"), snapshot("SNAP-1"));
         assert_eq!(call("DELETE /templates/snap-1%253Adefault"), Call::UngovernedWrite);
         assert_eq!(call("DELETE /templates//snap-1"), Call::UngovernedWrite);
+        for path in ["/templates\\snap-1", "/templates;a/snap-1", "/Templates/snap-1", "/templates/./snap-1"]
+        {
+            assert_eq!(call(&format!("GET {path}")), Call::NoSuchSandbox, "{path}");
+        }
         assert_eq!(call("PUT /templates/snap-1/alias").name(), "snapshot_write");
         assert_eq!(call("DELETE /snapshots/snap-1"), snapshot("snap-1"));
         assert_eq!(call("DELETE /templates/tpl-1"), Call::DeleteTemplate);

@@ -49,9 +49,8 @@ fn blank() -> impl Strategy<Value = String> {
 /// A key in its raw form, some letters as escapes.
 fn spelled(name: String) -> impl Strategy<Value = String> {
     vec(any::<bool>(), name.chars().count()).prop_map(move |escaped| {
-        let letter = |(c, escape): (char, bool)| match escape && c.is_ascii() {
-            true => format!("\\u{:04X}", c as u32),
-            false => c.to_string(),
+        let letter = |(c, escape): (char, bool)| {
+            if escape && c.is_ascii() { format!("\\u{:04X}", c as u32) } else { c.to_string() }
         };
         let letters: String = name.chars().zip(escaped).map(letter).collect();
         format!("\"{letters}\"")
@@ -129,8 +128,9 @@ fn bodies() -> impl Strategy<Value = (Vec<String>, Vec<String>, String)> {
 
 /// As [`foreign`], with text as its value.
 fn foreign_text(n: usize) -> impl Strategy<Value = String> {
-    (blank(), spelled(format!("m{n}/")), blank(), r#"[a-z\\u00e4]{0,4}"#)
-        .prop_map(|(a, key, b, value)| format!("{a}{key}:{b}\"{}\"", value.replace(['\\', 'u'], "")))
+    let text = prop::sample::select(vec!["", r"a\/b", r"\u00e4\n", "é", "plain"]);
+    (blank(), spelled(format!("m{n}/")), blank(), text)
+        .prop_map(|(a, key, b, value)| format!("{a}{key}:{b}\"{value}\""))
 }
 
 /// Do the pieces stand in the text, one behind the other?
@@ -148,7 +148,7 @@ fn in_order(text: &str, before: &str, pieces: &[String]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(cases(2000))]
+    #![proptest_config(cases(600))]
 
     #[test]
     fn an_edit_sets_ours_once_and_leaves_every_other_byte_in_its_order((theirs, inner, before) in bodies()) {
@@ -165,7 +165,6 @@ proptest! {
         let find = |name: &str| all.iter().find(|(key, _)| key == name).unwrap().1.clone();
         prop_assert_eq!(find("timeout"), 77);
         prop_assert_eq!(find("lifecycle").as_object().unwrap().len(), 2);
-        // what follows the first metadata object is irrelevant: the raw text of it is what Cube reads
         let metadata = find("metadata");
         let metadata = metadata.as_object().unwrap();
         for (key, value) in ours() {

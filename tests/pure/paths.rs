@@ -130,7 +130,7 @@ fn passes_ungoverned(call: &Call) -> bool {
 }
 
 proptest! {
-    #![proptest_config(cases(4000))]
+    #![proptest_config(cases(3000))]
 
     #[test]
     fn no_kindness_on_the_way_turns_a_passed_path_into_an_owned_one(
@@ -155,7 +155,6 @@ proptest! {
     ) {
         let call = classify(&Method::GET, &format!("{prefix}/sandboxes/{ID}{form}{tail}"));
         let path = call.upstream_path();
-        // a tail may happen to spell the name of something else that is owned; then the owner of the id may read it
         prop_assert_eq!(path.as_deref(), Some(&*format!("{prefix}/sandboxes/{ID}{tail}")));
         prop_assert_eq!(classify(&Method::GET, &path.unwrap()).name(), call.name());
     }
