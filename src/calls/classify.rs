@@ -497,6 +497,8 @@ mod tests {
             "/api/v9/sandboxes/{id}",
             "/%25252525252573andboxes",
             "/x%c0%afsandboxes",
+            "/sand%00boxes",
+            "/templates/a%3F/../../sandboxes",
         ] {
             assert_eq!(call(&format!("GET {path}")), Call::NoSuchSandbox, "{path}");
             assert_eq!(call(&format!("HEAD {path}")), Call::NoSuchSandbox, "{path}");
