@@ -101,6 +101,7 @@ async fn state(State(sim): Sim) -> Json<Value> {
         "requests": requests,
         "connections": connections,
         "held": sim.held(),
+        "high_water": sim.high_water(&[]),
         "faults": fault_list(&sim),
         "sandboxes": sim.alive(),
     }))

@@ -19,7 +19,12 @@ use super::profile::Profile;
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub(crate) enum Fault {
     /// Answered with this, nothing done.
-    Refuse { status: u16, body: String },
+    Refuse {
+        status: u16,
+        body: String,
+        #[serde(default)]
+        retry_after: Option<u64>,
+    },
     /// The backend answers with this code, nothing done; read as `CubeAPI` reads it.
     Backend { code: i64, message: String },
     /// The backend answers bytes that are not its protocol.
@@ -329,7 +334,16 @@ impl Course {
 
 fn answer(fault: &Fault, profile: Profile, kind: Kind) -> Option<Answer> {
     Some(match fault {
-        Fault::Refuse { status, body } => Answer::raw(*status, body),
+        Fault::Refuse {
+            status,
+            body,
+            retry_after,
+        } => {
+            let answer = Answer::raw(*status, body);
+            retry_after.iter().fold(answer, |answer, seconds| {
+                answer.with_header("retry-after", seconds.to_string())
+            })
+        }
         Fault::Backend { code, message } => Answer::backend(profile, kind, *code, message),
         Fault::Garbage { body } => Answer::error(
             500,

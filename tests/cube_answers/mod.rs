@@ -2,6 +2,7 @@
 
 mod fixture;
 mod mask;
+mod raw;
 mod replay;
 
 use crate::cube::Profile;
