@@ -1,6 +1,9 @@
 //! The simulator held to the record of real CubeAPI binaries, and to its own promises.
 
+mod faults;
 mod fixture;
+mod handle;
+mod lifecycle;
 mod mask;
 mod raw;
 mod replay;

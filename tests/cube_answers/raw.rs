@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -14,6 +15,50 @@ pub(crate) struct Answer {
     pub(crate) interim: bool,
     pub(crate) body: String,
     pub(crate) length: usize,
+}
+
+impl Answer {
+    /// The status code; 0 if there was no answer.
+    pub(crate) fn code(&self) -> u16 {
+        self.status
+            .rsplit(' ')
+            .next()
+            .and_then(|code| code.parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// The body; null if it is not JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+}
+
+/// A request with a JSON body (null: none), by an ordinary client.
+pub(crate) async fn call(addr: SocketAddr, method: &str, path: &str, body: Value) -> Answer {
+    call_as(addr, "curl/8.0", method, path, body).await
+}
+
+/// The same by another user agent.
+pub(crate) async fn call_as(
+    addr: SocketAddr,
+    agent: &str,
+    method: &str,
+    path: &str,
+    body: Value,
+) -> Answer {
+    ask(addr, &request(agent, method, path, &body)).await
+}
+
+/// The bytes of such a request.
+pub(crate) fn request(agent: &str, method: &str, path: &str, body: &Value) -> Vec<u8> {
+    let lead = format!("{method} {path} HTTP/1.1\r\nHost: cube.test\r\nUser-Agent: {agent}\r\n");
+    if body.is_null() {
+        return format!("{lead}\r\n").into_bytes();
+    }
+    let body = body.to_string();
+    let length = body.len();
+    format!("{lead}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
+        .into_bytes()
 }
 
 /// One request on a connection of its own.
@@ -45,6 +90,12 @@ fn complete(bytes: &[u8], head_only: bool) -> bool {
     };
     match framing(head, head_only) {
         "chunked" => body.ends_with("0\r\n\r\n"),
+        "length" => {
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            length.is_some_and(|length| length.parse() == Ok(body.len()))
+        }
         "close" => false,
         _ => true,
     }
