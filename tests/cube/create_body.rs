@@ -1,4 +1,4 @@
-//! The body of a create as CubeAPI declares it, in its two forms.
+//! The body of a create as `CubeAPI` declares it, in its two forms.
 //!
 //! Must stay true: both structs are called `NewSandbox` and keep their number of fields, because the extractor's errors tell both.
 

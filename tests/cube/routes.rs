@@ -120,7 +120,7 @@ async fn nothing() -> StatusCode {
     StatusCode::NOT_FOUND
 }
 
-/// CubeAPI's tower-http takes `*` for no encoding at all; the newer one for any.
+/// `CubeAPI`'s tower-http takes `*` for no encoding at all; the newer one for any.
 async fn ignore_any_encoding(mut request: Request, next: Next) -> Response {
     let accepted = request
         .headers()
@@ -132,7 +132,7 @@ async fn ignore_any_encoding(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// CORS as CubeAPI's tower-http answers it; the newer one no longer says `vary` to everybody.
+/// CORS as `CubeAPI`'s tower-http answers it; the newer one no longer says `vary` to everybody.
 async fn allow_all_origins(request: Request, next: Next) -> Response {
     const VARY_BY: &str = "origin, access-control-request-method, access-control-request-headers";
     const ANY: HeaderValue = HeaderValue::from_static("*");

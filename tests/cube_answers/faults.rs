@@ -230,7 +230,7 @@ async fn a_blocked_write_path_answers_408_after_thirty_seconds_and_does_the_work
     let (never, ()) = tokio::join!(delete(&sim, &id), wait());
     assert_eq!(blocked(&never), empty);
     sim.clear_faults();
-    sim.advance(Duration::from_secs(3600))
+    sim.advance(Duration::from_hours(1))
         .expect("the clock is ours");
     assert!(sim.sandbox(&id).is_some());
 }

@@ -167,18 +167,19 @@ impl Draft {
         let [version, method, target] = words.as_slice() else {
             panic!("not a request line: {}", self.line)
         };
-        let mut head = format!(
-            "{method} {} HTTP/{version}\r\nHost: cube.test\r\n",
-            repeated(target)
+        let length = self
+            .body
+            .as_ref()
+            .map(|body| format!("Content-Length: {}", body.len()));
+        let lines = ["Host: cube.test".to_owned()]
+            .into_iter()
+            .chain(self.headers.iter().map(|line| repeated(line)));
+        let lines: Vec<String> = lines.chain(length).collect();
+        let head = format!(
+            "{method} {} HTTP/{version}\r\n{}\r\n\r\n",
+            repeated(target),
+            lines.join("\r\n")
         );
-        for header in &self.headers {
-            head.push_str(&repeated(header));
-            head.push_str("\r\n");
-        }
-        if let Some(body) = &self.body {
-            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
-        }
-        head.push_str("\r\n");
         [head.into_bytes(), self.body.clone().unwrap_or_default()].concat()
     }
 }

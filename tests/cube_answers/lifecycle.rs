@@ -101,23 +101,23 @@ async fn the_sweeper_pauses_what_asked_for_it_in_the_form_that_the_version_reads
             stage.create(nested.clone()).await,
         );
         stage.pass(60);
-        let state = |id: &str| stage.sim.sandbox(id).map(|one| one.state);
+        let held = |id: &str| stage.sim.sandbox(id).map(|one| one.state);
         assert_eq!(
-            state(&flat),
+            held(&flat),
             flat_pauses.then_some(State::Paused),
             "{profile}"
         );
-        assert_eq!(state(&nested), Some(State::Paused), "{profile}");
+        assert_eq!(held(&nested), Some(State::Paused), "{profile}");
 
         assert_eq!(stage.sim.traffic(&nested), Traffic::Woken);
         stage.pass(59);
         assert_eq!(
-            state(&nested),
+            held(&nested),
             Some(State::Running),
             "{profile}: a fresh window"
         );
         stage.pass(1);
-        assert_eq!(state(&nested), Some(State::Paused), "{profile}");
+        assert_eq!(held(&nested), Some(State::Paused), "{profile}");
     }
 }
 

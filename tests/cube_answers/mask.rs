@@ -29,7 +29,7 @@ fn mark(text: &str) -> Option<(String, usize)> {
 }
 
 fn time_length(text: &str) -> Option<usize> {
-    let candidate = &text[..text.find('Z')? + 1];
+    let candidate = &text[..=text.find('Z')?];
     let shaped = candidate.len() < 40 && candidate.starts_with("20") && candidate.contains('T');
     (shaped && cubewarden::time::parse_rfc3339(candidate).is_some()).then_some(candidate.len())
 }
@@ -76,15 +76,15 @@ fn traffic_token(text: &str) -> Option<(String, usize)> {
 fn sorted_metadata(text: &str) -> String {
     const LEAD: &str = "\"metadata\":{";
     let mut pieces = text.split(LEAD);
-    let mut out = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
+    let first = pieces.next().unwrap_or_default().to_owned();
+    let sorted = pieces.map(|piece| {
         let (pairs, rest) = piece.split_once('}').unwrap_or((piece, ""));
         let mut pairs: Vec<&str> = pairs
             .split(",\"")
             .map(|pair| pair.trim_start_matches('"'))
             .collect();
         pairs.sort_unstable();
-        out.push_str(&format!("{LEAD}{}}}{rest}", pairs.join(" ")));
-    }
-    out
+        format!("{LEAD}{}}}{rest}", pairs.join(" "))
+    });
+    std::iter::once(first).chain(sorted).collect()
 }

@@ -1,4 +1,4 @@
-//! The simulator held to the record of real CubeAPI binaries, and to its own promises.
+//! The simulator held to the record of real `CubeAPI` binaries, and to its own promises.
 
 mod faults;
 mod fixture;

@@ -71,9 +71,8 @@ pub(crate) async fn ask(addr: SocketAddr, request: &[u8]) -> Answer {
     let head_only = request.starts_with(b"HEAD ");
     let mut bytes = Vec::new();
     while !complete(&bytes, head_only) {
-        let mut more = [0; 16 * 1024];
-        match tcp.read(&mut more).await {
-            Ok(count) if count > 0 => bytes.extend_from_slice(&more[..count]),
+        match tcp.read_buf(&mut bytes).await {
+            Ok(count) if count > 0 => {}
             _ => break,
         }
     }

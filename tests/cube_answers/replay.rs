@@ -168,10 +168,11 @@ impl Stage {
         };
         for key in ["\"sandboxID\":\"", "\"snapshotID\":\""] {
             let id = |text: &str| Some(text.split_once(key)?.1.split_once('"')?.0.to_owned());
-            if let (Some(recorded), Some(ours)) = (id(body), id(&answer.body)) {
-                if recorded.len() == ours.len() && self.sim.sandbox(&recorded).is_none() {
-                    self.ids.entry(recorded).or_insert(ours);
-                }
+            if let (Some(recorded), Some(ours)) = (id(body), id(&answer.body))
+                && recorded.len() == ours.len()
+                && self.sim.sandbox(&recorded).is_none()
+            {
+                self.ids.entry(recorded).or_insert(ours);
             }
         }
     }

@@ -128,10 +128,10 @@ impl Cube {
             .map(|mount| mount.name.as_str())
             .collect();
         names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        if let Some([twice, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Some(Answer::error(
                 400,
-                &format!("duplicate volume mount: {}", pair[0]),
+                &format!("duplicate volume mount: {twice}"),
             ));
         }
         let unknown = new
