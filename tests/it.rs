@@ -1,5 +1,7 @@
 //! The only test binary; one module per room of `tests/`.
 
 mod config;
+mod cube;
+mod cube_answers;
 mod proxy;
 mod pure;
