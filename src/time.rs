@@ -103,9 +103,7 @@ pub struct WallClock;
 impl Clock for WallClock {
     #[expect(clippy::disallowed_methods, reason = "this is the one reader of the clock")]
     fn now(&self) -> UnixMillis {
-        let since = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         UnixMillis(millis(since))
     }
 
@@ -130,11 +128,7 @@ impl ManualClock {
     /// A clock that shows `now`.
     #[must_use]
     pub fn at(now: UnixMillis) -> Self {
-        Self(Arc::new(Mutex::new(Manual {
-            now,
-            order: 0,
-            sleepers: BTreeMap::new(),
-        })))
+        Self(Arc::new(Mutex::new(Manual { now, order: 0, sleepers: BTreeMap::new() })))
     }
 
     /// Moves the clock on by `by` and wakes everyone whose time has come, earliest first.

@@ -1,0 +1,673 @@
+//! One sandbox, or one create on its way: what may become of it.
+//!
+//! ```text
+//! reserved ──► dispatched ──► live ──► killing ──► gone
+//!    │             ├──► refused          │  ▲
+//!    ▼ lapses      └──► ambiguous ──► live  quarantined
+//!   gone                    └──► gone (never came to be)
+//! ```
+//!
+//! Must stay true: all states but refused and gone hold a slot; from killing there is no way back to live (the state is
+//! the fence); nothing becomes gone without proof. Each event is a method that returns the entry as it would be, and
+//! does nothing; an event that does not fit the state is [`Unfit`], never a silent change.
+
+use std::time::Duration;
+
+use crate::ids::{
+    Bucket, Generation, InstanceId, Marker, OperationId, OwnerId, SandboxId, TenantName, UpstreamName,
+};
+use crate::time::UnixMillis;
+
+/// Lengths of time that the rules need, all from settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// A reservation that was not dispatched lapses after this: nothing was sent.
+    pub reserved: Duration,
+    /// A dispatched create whose answer nobody settled is ambiguous after this (upstream budget and a margin).
+    pub settle: Duration,
+    /// Ambiguous creates are searched for this often.
+    pub search: Duration,
+    /// An ambiguous create may still appear for this long after dispatch.
+    pub horizon: Duration,
+    /// A found create waits this long for a retry that can prove it is the same.
+    pub claim: Duration,
+    /// How long an unborn-looking sandbox is given before a 404 is believed.
+    pub newborn: Duration,
+    /// A passed deadline is asked about this much later.
+    pub deadline_grace: Duration,
+    /// How long ids and markers of the dead are remembered; longer than the longest upstream call.
+    pub tombstone: Duration,
+    /// A kill that failed is tried again after this, doubling up to `kill_retry_most`.
+    pub kill_retry: Duration,
+    /// The longest wait between two tries of a kill.
+    pub kill_retry_most: Duration,
+    /// So many failed tries, then quarantine.
+    pub kill_tries: u32,
+    /// A quarantined kill is tried again this often.
+    pub quarantine_retry: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            reserved: Duration::from_secs(60),
+            settle: Duration::from_secs(45),
+            search: Duration::from_secs(5),
+            horizon: Duration::from_secs(600),
+            claim: Duration::from_secs(120),
+            newborn: Duration::from_secs(180),
+            deadline_grace: Duration::from_secs(5),
+            tombstone: Duration::from_secs(3600),
+            kill_retry: Duration::from_secs(2),
+            kill_retry_most: Duration::from_secs(60),
+            kill_tries: 8,
+            quarantine_retry: Duration::from_secs(300),
+        }
+    }
+}
+
+/// How an entry came into the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Asked for through the warden.
+    Created,
+    /// Found at the first start, or later with our marks but without a record.
+    Imported,
+    /// Appeared later without our marks: made round the warden.
+    Round,
+}
+
+/// CPU and memory, for reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Thousandths of a CPU.
+    pub cpu_milli: u64,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+}
+
+/// A call under way upstream that touches the sandbox. It lapses by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Which registration.
+    pub id: OperationId,
+    /// What kind of call, for explanations.
+    pub kind: String,
+    /// From here on it no longer counts: the upstream budget and a margin are over.
+    pub until: UnixMillis,
+}
+
+/// Who wants an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// The tenant's own DELETE (or `timeout 0`).
+    Client,
+    /// The warden itself: nobody awaits the create's answer and nothing could claim it.
+    Abandoned,
+    /// The warden itself: a found create that nobody claimed, or a dead one that appeared again.
+    Recovery,
+    /// An operator.
+    Operator,
+}
+
+impl Actor {
+    /// The name in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Abandoned => "abandoned",
+            Self::Recovery => "recovery",
+            Self::Operator => "operator",
+        }
+    }
+}
+
+/// What makes us sure that a sandbox does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// DELETE answered 204.
+    Deleted,
+    /// DELETE answered 404.
+    DeleteNotFound,
+    /// GET answered 404 with a JSON body.
+    GetNotFound,
+    /// Not in three trusted listings until past the horizon.
+    NeverCame,
+    /// The reservation lapsed before anything was sent.
+    NeverSent,
+}
+
+impl Proof {
+    /// The name in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Deleted => "deleted",
+            Self::DeleteNotFound => "delete_not_found",
+            Self::GetNotFound => "get_not_found",
+            Self::NeverCame => "never_came",
+            Self::NeverSent => "never_sent",
+        }
+    }
+}
+
+/// A written-down intent to kill and how far it got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// Who wanted it.
+    pub actor: Actor,
+    /// When it was written down.
+    pub since: UnixMillis,
+    /// Failed tries so far.
+    pub attempts: u32,
+    /// Cube said "not found" while the entry was too young to believe it: the caller may be told, the slot stays.
+    pub absent_once: bool,
+}
+
+/// Running or paused; both hold a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// Running, as far as known.
+    Running,
+    /// Paused since then.
+    Paused(UnixMillis),
+}
+
+/// Where an entry stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// A slot is held; nothing was sent.
+    Reserved,
+    /// The ledger has confirmed that the create may go out.
+    Dispatched,
+    /// The answer was lost; it may have happened.
+    Ambiguous {
+        /// Trusted listings since dispatch that did not show it.
+        misses: u32,
+    },
+    /// It exists.
+    Live(Activity),
+    /// Condemned; dead to every caller.
+    Killing(Kill),
+    /// Condemned, and killing it failed too often; still charged, retried slowly.
+    Quarantined(Kill),
+    /// Cube refused the create; the slot is back.
+    Refused,
+    /// Proven gone; kept as a tombstone.
+    Gone {
+        /// When it was proven.
+        at: UnixMillis,
+        /// What proved it.
+        proof: Proof,
+    },
+}
+
+impl State {
+    /// The closed set of names, as in metrics and the admin interface.
+    pub const NAMES: [&'static str; 8] =
+        ["reserved", "dispatched", "ambiguous", "live", "killing", "quarantined", "refused", "gone"];
+
+    /// The name in records, metrics and the admin interface.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        let at = match self {
+            Self::Reserved => 0,
+            Self::Dispatched => 1,
+            Self::Ambiguous { .. } => 2,
+            Self::Live(_) => 3,
+            Self::Killing(_) => 4,
+            Self::Quarantined(_) => 5,
+            Self::Refused => 6,
+            Self::Gone { .. } => 7,
+        };
+        Self::NAMES[at]
+    }
+}
+
+/// One sandbox, or one create on its way, keyed by its marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key, also Cube's `cw_marker`.
+    pub marker: Marker,
+    /// Which Cube it belongs to.
+    pub upstream: UpstreamName,
+    /// Where it is counted.
+    pub bucket: Bucket,
+    /// Whose it is inside the bucket.
+    pub owner: OwnerId,
+    /// Which tenant asked (none in open mode and for imports).
+    pub tenant: Option<TenantName>,
+    /// How it came here.
+    pub origin: Origin,
+    /// Which process asked Cube for it.
+    pub instance: InstanceId,
+    /// The fencing token.
+    pub generation: Generation,
+    /// How many holders there have been.
+    pub holders: u32,
+    /// Cube's id, once known.
+    pub sandbox: Option<SandboxId>,
+    /// The template it was made from.
+    pub template: String,
+    /// CPU and memory as far as known.
+    pub shape: Shape,
+    /// The client's metadata as it came (a JSON object), up to 4 KiB. Data: never interpreted.
+    pub metadata: Option<String>,
+    /// The idempotency record that could claim it, if any.
+    pub claim: Option<String>,
+    /// Cube's answer to the create (holds the traffic token that is given only once), up to 4 KiB.
+    pub answer: Option<String>,
+    /// When it was asked for.
+    pub asked: UnixMillis,
+    /// When the ledger let it go upstream.
+    pub dispatched: Option<UnixMillis>,
+    /// When the warden first saw the id.
+    pub first_seen: Option<UnixMillis>,
+    /// The last sign of life that the warden saw.
+    pub last_sign: UnixMillis,
+    /// The end that was granted (none: never, or unknown).
+    pub deadline: Option<UnixMillis>,
+    /// When a found create that nobody claimed is killed.
+    pub claim_until: Option<UnixMillis>,
+    /// Calls under way.
+    pub operations: Vec<Operation>,
+    /// Where it stands.
+    pub state: State,
+    /// When somebody must look at it again.
+    pub due: Option<UnixMillis>,
+}
+
+/// What is known of a sandbox once it exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// Cube's id.
+    pub sandbox: SandboxId,
+    /// The answer to keep, if it came.
+    pub answer: Option<String>,
+    /// The granted end (none: never, or unknown).
+    pub deadline: Option<UnixMillis>,
+}
+
+/// What a finished operation did to the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing that the ledger keeps.
+    None,
+    /// Paused.
+    Paused,
+    /// Woken, or known to run.
+    Running,
+    /// The deadline moved (none: never).
+    Deadline(Option<UnixMillis>),
+    /// Woken, and the deadline moved.
+    RunningUntil(Option<UnixMillis>),
+}
+
+/// The event does not fit the state; nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// The state does not know this event.
+    #[error("an entry that is {0} cannot do that")]
+    State(&'static str),
+    /// Calls are under way on it.
+    #[error("operations are in flight on the entry")]
+    Busy,
+    /// A "not found" on something this young proves nothing yet.
+    #[error("the entry is too young for a 404 to be believed")]
+    Newborn,
+}
+
+impl Entry {
+    /// Whether it holds a slot.
+    #[must_use]
+    pub fn charged(&self) -> bool {
+        !matches!(self.state, State::Refused | State::Gone { .. })
+    }
+
+    /// Whether callers may still use it.
+    #[must_use]
+    pub fn usable(&self) -> bool {
+        matches!(self.state, State::Live(_))
+    }
+
+    /// Since when it is paused, if it is.
+    #[must_use]
+    pub fn paused_since(&self) -> Option<UnixMillis> {
+        match self.state {
+            State::Live(Activity::Paused(since)) => Some(since),
+            _ => None,
+        }
+    }
+
+    /// Whether any operation still counts at `now`.
+    #[must_use]
+    pub fn busy(&self, now: UnixMillis) -> bool {
+        self.operations.iter().any(|operation| operation.until > now)
+    }
+
+    fn unfit(&self) -> Unfit {
+        Unfit::State(self.state.name())
+    }
+
+    /// reserved → dispatched: from here on bytes may go upstream.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn dispatch(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match self.state {
+            State::Reserved => {}
+            _ => return Err(self.unfit()),
+        }
+        self.state = State::Dispatched;
+        self.dispatched = Some(now);
+        self.due = Some(now.plus(timing.settle));
+        Ok(self)
+    }
+
+    /// dispatched, ambiguous → live: it exists.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn born(mut self, birth: Birth, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match self.state {
+            State::Dispatched | State::Ambiguous { .. } => {}
+            _ => return Err(self.unfit()),
+        }
+        self.sandbox = Some(birth.sandbox);
+        self.answer = birth.answer;
+        self.deadline = birth.deadline;
+        self.first_seen = Some(now);
+        self.last_sign = now;
+        self.state = State::Live(Activity::Running);
+        Ok(self.reschedule(timing))
+    }
+
+    /// reserved, dispatched → refused: Cube definitely did not make it.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn refuse(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match self.state {
+            State::Reserved | State::Dispatched => {}
+            _ => return Err(self.unfit()),
+        }
+        self.state = State::Refused;
+        self.due = Some(now.plus(timing.tombstone));
+        Ok(self)
+    }
+
+    /// reserved → gone: nothing was ever sent.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn lapse(self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match self.state {
+            State::Reserved => Ok(self.bury(Proof::NeverSent, now, timing)),
+            _ => Err(self.unfit()),
+        }
+    }
+
+    /// dispatched → ambiguous: the answer was lost, or its process died.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn lose(mut self, now: UnixMillis) -> Result<Self, Unfit> {
+        match self.state {
+            State::Dispatched => {}
+            _ => return Err(self.unfit()),
+        }
+        self.state = State::Ambiguous { misses: 0 };
+        self.due = Some(now);
+        Ok(self)
+    }
+
+    /// ambiguous → live (claimable, for a while) or killing (nobody could claim it): a listing showed its marker.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn found(self, birth: Birth, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match self.state {
+            State::Ambiguous { .. } => {}
+            _ => return Err(self.unfit()),
+        }
+        let claimable = self.claim.is_some();
+        let mut live = self.born(birth, now, timing)?;
+        if claimable {
+            live.claim_until = Some(now.plus(timing.claim));
+            return Ok(live.reschedule(timing));
+        }
+        live.condemn(Actor::Recovery, now)
+    }
+
+    /// A retry proved to be the same: the found create is its own again.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless live.
+    pub fn claimed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        if !self.usable() {
+            return Err(self.unfit());
+        }
+        self.claim_until = None;
+        self.last_sign = now;
+        Ok(self.reschedule(timing))
+    }
+
+    /// A trusted listing did not show it. Three of them, the last at least `horizon` after dispatch: it never came.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless ambiguous.
+    pub fn missed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        let State::Ambiguous { misses } = self.state else { return Err(self.unfit()) };
+        let horizon = self.dispatched.unwrap_or(self.asked).plus(timing.horizon);
+        if misses + 1 >= 3 && now >= horizon {
+            return Ok(self.bury(Proof::NeverCame, now, timing));
+        }
+        self.state = State::Ambiguous { misses: misses.saturating_add(1) };
+        self.due = Some(now.plus(timing.search));
+        Ok(self)
+    }
+
+    /// The search could not be made; again later.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless ambiguous.
+    pub fn search_failed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        let State::Ambiguous { .. } = self.state else { return Err(self.unfit()) };
+        self.due = Some(now.plus(timing.search));
+        Ok(self)
+    }
+
+    /// A call that touches the sandbox begins.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless live: from killing there is no way back.
+    pub fn begin(mut self, operation: Operation, now: UnixMillis) -> Result<Self, Unfit> {
+        if !self.usable() {
+            return Err(self.unfit());
+        }
+        self.operations.retain(|other| other.until > now);
+        self.operations.push(operation);
+        self.last_sign = now;
+        self.claim_until = None;
+        Ok(self)
+    }
+
+    /// A call that touched the sandbox has ended, in whatever state the entry is by now.
+    #[must_use]
+    pub fn end(mut self, operation: &OperationId, effect: Effect, now: UnixMillis, timing: &Timing) -> Self {
+        self.operations.retain(|other| other.id != *operation && other.until > now);
+        if !self.usable() {
+            return self;
+        }
+        self.last_sign = now;
+        self = match effect {
+            Effect::None => self,
+            Effect::Paused => self.observed(Activity::Paused(now)),
+            Effect::Running => self.observed(Activity::Running),
+            Effect::Deadline(deadline) => Self { deadline, ..self },
+            Effect::RunningUntil(deadline) => Self { deadline, ..self.observed(Activity::Running) },
+        };
+        self.reschedule(timing)
+    }
+
+    /// Cube showed it running or paused. A pause keeps the time it was first seen.
+    #[must_use]
+    pub fn observed(mut self, activity: Activity) -> Self {
+        match (&self.state, activity) {
+            (State::Live(Activity::Paused(_)), Activity::Paused(_)) => {}
+            (State::Live(_), seen) => self.state = State::Live(seen),
+            _ => {}
+        }
+        self
+    }
+
+    /// Looked at because its deadline had passed, and it lives: look again later, more and more seldom.
+    #[must_use]
+    pub fn outlived(mut self, now: UnixMillis, timing: &Timing) -> Self {
+        let overdue = self.deadline.map_or(Duration::ZERO, |deadline| now.since(deadline));
+        let wait = overdue.clamp(timing.deadline_grace, Duration::from_secs(60));
+        self.due = Some(now.plus(wait));
+        self
+    }
+
+    /// live → killing: condemned. From here on there is no way back.
+    ///
+    /// # Errors
+    /// [`Unfit::Busy`] if a call is under way and the actor is neither the holder nor an operator; [`Unfit::State`]
+    /// unless live.
+    pub fn condemn(mut self, actor: Actor, now: UnixMillis) -> Result<Self, Unfit> {
+        if !self.usable() {
+            return Err(self.unfit());
+        }
+        if self.busy(now) && matches!(actor, Actor::Recovery) {
+            return Err(Unfit::Busy);
+        }
+        self.state = State::Killing(Kill { actor, since: now, attempts: 0, absent_once: false });
+        self.claim_until = None;
+        self.due = Some(now);
+        Ok(self)
+    }
+
+    /// gone, refused → killing: Cube shows the dead alive. It is charged and killed again.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless dead.
+    pub fn resurrect(mut self, sandbox: SandboxId, now: UnixMillis) -> Result<Self, Unfit> {
+        if self.charged() {
+            return Err(self.unfit());
+        }
+        self.sandbox = Some(sandbox);
+        self.first_seen.get_or_insert(now);
+        self.state =
+            State::Killing(Kill { actor: Actor::Recovery, since: now, attempts: 0, absent_once: false });
+        self.due = Some(now);
+        Ok(self)
+    }
+
+    /// live, killing, quarantined → gone, if the proof holds: nothing in flight, and a 404 is believed only of what is
+    /// not newborn (or whose deadline has passed).
+    ///
+    /// # Errors
+    /// [`Unfit`] if the proof does not hold.
+    pub fn absent(self, proof: Proof, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match self.state {
+            State::Live(_) | State::Killing(_) | State::Quarantined(_) => {}
+            _ => return Err(self.unfit()),
+        }
+        if self.busy(now) {
+            return Err(Unfit::Busy);
+        }
+        if proof != Proof::Deleted && self.newborn(now, timing) {
+            return Err(Unfit::Newborn);
+        }
+        Ok(self.bury(proof, now, timing))
+    }
+
+    /// A try to kill it did not end in proof: again later, and quarantine after too many.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless killing or quarantined.
+    pub fn kill_failed(
+        mut self,
+        failure: KillFailure,
+        now: UnixMillis,
+        timing: &Timing,
+    ) -> Result<Self, Unfit> {
+        let (mut kill, quarantined) = match self.state {
+            State::Killing(ref kill) => (kill.clone(), false),
+            State::Quarantined(ref kill) => (kill.clone(), true),
+            _ => return Err(self.unfit()),
+        };
+        let wait = match failure {
+            KillFailure::NotYet { wait } => wait,
+            KillFailure::TooYoung => {
+                kill.absent_once = true;
+                timing.search
+            }
+            KillFailure::Failed => {
+                kill.attempts = kill.attempts.saturating_add(1);
+                let doubled = timing.kill_retry.saturating_mul(1 << kill.attempts.min(10).saturating_sub(1));
+                if quarantined { timing.quarantine_retry } else { doubled.min(timing.kill_retry_most) }
+            }
+        };
+        let give_up = quarantined || kill.attempts >= timing.kill_tries;
+        self.due = Some(now.plus(if give_up { timing.quarantine_retry.max(wait) } else { wait }));
+        self.state = if give_up { State::Quarantined(kill) } else { State::Killing(kill) };
+        Ok(self)
+    }
+
+    /// Somebody asked again for the end of a quarantined or waiting kill: try at once.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless killing or quarantined.
+    pub fn hurry(mut self, now: UnixMillis) -> Result<Self, Unfit> {
+        match self.state {
+            State::Killing(_) | State::Quarantined(_) => {
+                self.due = Some(now);
+                Ok(self)
+            }
+            _ => Err(self.unfit()),
+        }
+    }
+
+    fn newborn(&self, now: UnixMillis, timing: &Timing) -> bool {
+        let overdue = self.deadline.is_some_and(|deadline| deadline <= now);
+        let age = now.since(self.first_seen.unwrap_or(self.asked));
+        age < timing.newborn && !overdue
+    }
+
+    fn bury(mut self, proof: Proof, now: UnixMillis, timing: &Timing) -> Self {
+        self.state = State::Gone { at: now, proof };
+        self.operations.clear();
+        self.claim_until = None;
+        self.due = Some(now.plus(timing.tombstone));
+        self
+    }
+
+    /// Sets when a live entry must be looked at: at the end of a claim, or a little after its deadline.
+    fn reschedule(mut self, timing: &Timing) -> Self {
+        if self.usable() {
+            let deadline = self.deadline.map(|deadline| deadline.plus(timing.deadline_grace));
+            self.due = match (self.claim_until, deadline) {
+                (Some(claim), Some(deadline)) => Some(claim.min(deadline)),
+                (claim, deadline) => claim.or(deadline),
+            };
+        }
+        self
+    }
+}
+
+/// How a try to kill ended without proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KillFailure {
+    /// Not a failure: Cube said when to ask again, or a call is still in flight.
+    NotYet {
+        /// How long to wait.
+        wait: Duration,
+    },
+    /// "Not found", but too young to be believed.
+    TooYoung,
+    /// Unclear or refused.
+    Failed,
+}

@@ -1,0 +1,7 @@
+//! Pure decisions: values in, value out. `now` is an argument; so is anything random.
+//!
+//! Must stay true: nothing here reads a clock, waits, logs, or knows how state is stored; integers only.
+
+pub mod admission;
+pub mod delete;
+pub mod entry;

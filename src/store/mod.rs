@@ -1,0 +1,158 @@
+//! Where the ledger's records lie: versioned reads and one atomic conditional commit.
+//!
+//! Must stay true: a store is dumb. It knows keys, sets and versions, no rule; the rules run in Rust for every store.
+//! A commit is durable before it is confirmed. A set is a set: joining or leaving twice changes nothing, so that releasing
+//! twice, late or out of order removes only one's own entry. Deliberately absent: a connection, a transaction, a lock.
+
+pub mod schema;
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use crate::time::UnixMillis;
+use schema::{Key, Set};
+
+/// Rises with each commit of the ledger; a record's version is the sequence of the commit that wrote it. 0: absent.
+pub type Version = u64;
+
+/// A record as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// 0 if there is none.
+    pub version: Version,
+    /// Empty if there is none.
+    pub value: Vec<u8>,
+}
+
+/// What was read, and when, by the ledger's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The ledger's clock: never less than it has shown before.
+    pub now: UnixMillis,
+    /// One for each key asked for, in that order.
+    pub records: Vec<Record>,
+}
+
+/// When somebody must look at an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appointment {
+    /// The entry's marker.
+    pub member: String,
+    /// The appointment it had (as read), to be cancelled.
+    pub was: Option<UnixMillis>,
+    /// The new one.
+    pub is: Option<UnixMillis>,
+}
+
+/// Everything that one commit does, all or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// These records must still have these versions.
+    pub expect: Vec<(Key, Version)>,
+    /// These sets must hold fewer members than that (asked before anything joins).
+    pub room: Vec<(Set, u64)>,
+    /// Records to write.
+    pub put: Vec<(Key, Vec<u8>)>,
+    /// Records to remove.
+    pub remove: Vec<Key>,
+    /// Members to add to sets.
+    pub join: Vec<(Set, String)>,
+    /// Members to take from sets.
+    pub leave: Vec<(Set, String)>,
+    /// Appointments to move.
+    pub appointments: Vec<Appointment>,
+    /// Decision records to append.
+    pub log: Vec<Vec<u8>>,
+}
+
+/// What became of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// Durable, with this sequence.
+    Done(Version),
+    /// A record had moved: read again. Nothing was written.
+    Moved,
+    /// A set had no room. Nothing was written.
+    Full {
+        /// Which one.
+        set: Set,
+        /// How many it holds.
+        held: u64,
+    },
+}
+
+/// The store could not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be reached or written; whether the last commit happened is unknown.
+    #[error("the ledger's store is unavailable: {0}")]
+    Unavailable(String),
+    /// A record cannot be read; others can.
+    #[error("the record {key} cannot be read: {what}")]
+    Corrupt {
+        /// Which one.
+        key: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// A decision record as it lies in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// Its place: rises, with gaps.
+    pub sequence: u64,
+    /// Its bytes.
+    pub value: Vec<u8>,
+}
+
+/// A place for records. Two kinds exist or are planned: embedded, and Redis.
+#[async_trait]
+pub trait Store: Debug + Send + Sync + 'static {
+    /// Reads records and the ledger's clock at one moment.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn read(&self, keys: &[Key]) -> Result<Snapshot, StoreError>;
+
+    /// Up to `most` members of a set in their order, after `after`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError>;
+
+    /// How many members each set has; costs the same for large and small ones.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn sizes(&self, sets: &[Set]) -> Result<Vec<u64>, StoreError>;
+
+    /// Up to `most` members whose appointment is at or before `until`, earliest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn due(&self, until: UnixMillis, most: usize) -> Result<Vec<String>, StoreError>;
+
+    /// Does all of `batch` or nothing, and is durable when it says [`Committed::Done`].
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: whether it happened is unknown; asking again with the same expectations is safe.
+    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError>;
+
+    /// Up to `most` decision records with a sequence above `after`, in order.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn log(&self, after: u64, most: usize) -> Result<Vec<Logged>, StoreError>;
+
+    /// Drops decision records so that at most `keep` remain, the oldest first, and those with a sequence up to `through`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError>;
+
+    /// Changes whenever a commit may have freed room or moved an entry. A hint only: it may come late, twice or never.
+    fn changes(&self) -> watch::Receiver<u64>;
+}
