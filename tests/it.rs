@@ -1,1 +1,3 @@
 //! The only test binary; one module per room of `tests/`.
+
+mod tidy;
