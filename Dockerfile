@@ -20,17 +20,13 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
  && cp target/release/cubewarden /cubewarden
 
 FROM debian:bookworm-slim
-# Certificates for an upstream behind https; everything else the binary brings itself.
-RUN apt-get update \
- && apt-get install -y --no-install-recommends ca-certificates \
- && rm -rf /var/lib/apt/lists/* \
- && useradd --system --uid 10001 --home-dir /var/lib/cubewarden --create-home cubewarden
+RUN useradd --system --uid 10001 --home-dir /var/lib/cubewarden --create-home cubewarden
 COPY --from=build /cubewarden /usr/local/bin/cubewarden
 COPY config/cubewarden.toml /etc/cubewarden/cubewarden.toml
 # By number, so that a cluster which insists on "not root" can see it.
 USER 10001:10001
 WORKDIR /var/lib/cubewarden
-ENV CUBEWARDEN_STORE_PATH=/var/lib/cubewarden/ledger
+ENV CUBEWARDEN_STORE_PATH=/var/lib/cubewarden/data
 VOLUME /var/lib/cubewarden
 EXPOSE 3000 9300
 # SIGTERM drains: what is under way is finished, new calls are refused.
