@@ -1,3 +1,4 @@
 //! The only test binary; one module per room of `tests/`.
 
+mod proxy;
 mod tidy;

@@ -4,7 +4,9 @@
 //! A commit is durable before it is confirmed. A set is a set: joining or leaving twice changes nothing, so that releasing
 //! twice, late or out of order removes only one's own entry. Deliberately absent: a connection, a transaction, a lock.
 
+pub mod embedded;
 pub mod schema;
+pub mod settings;
 
 use std::fmt::Debug;
 

@@ -155,6 +155,9 @@ pub struct Object {
 }
 
 /// Serializes one of the small records.
+///
+/// # Panics
+/// Never: records are maps of strings and numbers.
 #[must_use]
 pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     serde_json::to_vec(record).expect("records are maps of strings and numbers, which always serialize")

@@ -1,0 +1,6 @@
+//! Governed calls: text becomes a [`classify::Call`] once; one file per intercepted call tells its story.
+
+pub mod seam;
+pub mod settings;
+mod throttle;
+mod waiting;

@@ -1,0 +1,120 @@
+//! Taking a slot: the check and the hold are one commit.
+
+use super::{Decision, IdempotencyKey, Ledger, LedgerError, found};
+use crate::ids::{Bucket, Generation, Marker, OwnerId, TenantName};
+use crate::rules::entry::{Entry, Origin, Shape, State};
+use crate::store::Committed;
+use crate::store::schema::{Key, Set};
+
+/// How many may be held; `None`: counted, not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// In the bucket.
+    pub bucket: Option<u64>,
+    /// In the whole ledger.
+    pub global: Option<u64>,
+}
+
+/// What a create asks the ledger for.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Unique per create.
+    pub marker: Marker,
+    /// Where it is counted.
+    pub bucket: Bucket,
+    /// Whose it will be.
+    pub owner: OwnerId,
+    /// Which tenant asks.
+    pub tenant: Option<TenantName>,
+    /// The template it names.
+    pub template: String,
+    /// The client's metadata as it came, if it is not larger than the ledger keeps.
+    pub metadata: Option<String>,
+    /// The Idempotency-Key it came with.
+    pub key: Option<IdempotencyKey>,
+}
+
+/// Which limit was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FullWhere {
+    /// The bucket's own.
+    Bucket,
+    /// The one over all buckets.
+    Global,
+}
+
+/// No slot was free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// Which limit was met.
+    pub limit_of: FullWhere,
+    /// How many slots are held there.
+    pub held: u64,
+}
+
+/// What became of an ask.
+#[derive(Clone, Debug)]
+pub enum Reserved {
+    /// A slot is held.
+    Slot(Box<Entry>),
+    /// None was free.
+    Full(Full),
+    /// Somebody else used the Idempotency-Key meanwhile: look it up again.
+    KeyTaken,
+}
+
+impl Ledger {
+    /// Takes a slot for a create if bucket and ledger have one, in one atomic step.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails. Asking again with the same marker is safe: the slot is taken once.
+    pub async fn reserve(&self, ask: &Ask, limits: Limits) -> Result<Reserved, LedgerError> {
+        let now = self.now().await?;
+        let entry = Entry {
+            marker: ask.marker.clone(),
+            upstream: self.settings.upstream.clone(),
+            bucket: ask.bucket.clone(),
+            owner: ask.owner.clone(),
+            tenant: ask.tenant.clone(),
+            origin: Origin::Created,
+            instance: self.instance.clone(),
+            generation: Generation(now.0),
+            holders: 1,
+            sandbox: None,
+            template: ask.template.clone(),
+            shape: Shape::default(),
+            metadata: ask.metadata.clone(),
+            claim: ask.key.as_ref().map(|key| key.record.clone()),
+            answer: None,
+            asked: now,
+            dispatched: None,
+            first_seen: None,
+            last_sign: now,
+            deadline: None,
+            claim_until: None,
+            operations: Vec::new(),
+            state: State::Reserved,
+            due: Some(now.plus(self.settings.timing.reserved)),
+        };
+        let mut batch = found(&entry);
+        batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
+        batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
+        if let Some(key) = &ask.key {
+            key.claim_in(&mut batch, &ask.marker, now);
+        }
+        batch.log.push(Decision::about(&entry, "admitted", "slot taken").at(now).encode());
+        match self.store.commit(batch).await? {
+            Committed::Done(_) => Ok(Reserved::Slot(Box::new(entry))),
+            Committed::Full { set, held } => {
+                let limit_of = if set == Set::AllSlots { FullWhere::Global } else { FullWhere::Bucket };
+                Ok(Reserved::Full(Full { limit_of, held }))
+            }
+            Committed::Moved => match self.entry(&ask.marker).await? {
+                // The reply to an earlier attempt was lost: it is ours already.
+                Some(entry) => Ok(Reserved::Slot(Box::new(entry))),
+                None if ask.key.is_some() => Ok(Reserved::KeyTaken),
+                None => Err(LedgerError::Contended(Key::Entry(ask.marker.clone()).to_string())),
+            },
+        }
+    }
+}

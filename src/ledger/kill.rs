@@ -1,0 +1,147 @@
+//! Ends: the intent is written down first; a task carries it out; only proof frees the slot.
+
+use std::time::Duration;
+
+use super::{Decision, Ledger, LedgerError, Step};
+use crate::ids::{Generation, Marker, SandboxId};
+use crate::rules::delete::{self, Decision as May};
+use crate::rules::entry::{Actor, Birth, Entry, KillFailure, Proof, State, Unfit};
+
+/// What became of a wish to end a sandbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condemned {
+    /// It is condemned, by this wish or an earlier one.
+    Yes,
+    /// Dead already, or never there.
+    NotFound,
+    /// A stale generation; nothing was done.
+    Fenced,
+    /// Not now: it is not born yet, or a call is under way.
+    Later,
+}
+
+/// How one try to kill went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KillReport {
+    /// Cube gave proof.
+    Proof(Proof),
+    /// Cube said when to ask again.
+    Wait(Duration),
+    /// Unclear or refused.
+    Failed,
+}
+
+impl Ledger {
+    /// Condemns the sandbox for `actor`, who presents `generation` or nothing. The decision runs inside the commit.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn condemn(
+        &self,
+        marker: &Marker,
+        actor: Actor,
+        generation: Option<Generation>,
+        why: &str,
+    ) -> Result<Condemned, LedgerError> {
+        let condemned = self
+            .change(marker, |entry, now| match delete::decide(actor, &entry, generation, now) {
+                May::Allow => match entry.condemn(actor, now) {
+                    Ok(next) => {
+                        let decision = Decision::about(&next, "condemned", why).by(actor);
+                        Step::Write(Box::new(next), Some(decision), Condemned::Yes)
+                    }
+                    Err(_) => Step::Keep(Condemned::Later),
+                },
+                May::Join => match entry.state {
+                    State::Quarantined(_) => match entry.hurry(now) {
+                        Ok(next) => Step::Write(Box::new(next), None, Condemned::Yes),
+                        Err(_) => Step::Keep(Condemned::Yes),
+                    },
+                    _ => Step::Keep(Condemned::Yes),
+                },
+                May::NotFound => Step::Keep(Condemned::NotFound),
+                May::Fenced => {
+                    // Nothing changes, but the stale wish is evidence worth keeping.
+                    let decision = Decision::about(&entry, "fenced", why).by(actor);
+                    Step::Write(Box::new(entry), Some(decision), Condemned::Fenced)
+                }
+                May::Later => Step::Keep(Condemned::Later),
+            })
+            .await?;
+        self.wake();
+        Ok(condemned.unwrap_or(Condemned::NotFound))
+    }
+
+    /// Writes down how a try to kill went. Returns the entry as it is now.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn kill_tried(
+        &self,
+        marker: &Marker,
+        report: KillReport,
+        why: &str,
+    ) -> Result<Option<Entry>, LedgerError> {
+        let timing = self.settings.timing;
+        self.change(marker, |entry, now| {
+            let quarantined = matches!(entry.state, State::Quarantined(_));
+            let next = match report {
+                KillReport::Proof(proof) => match entry.clone().absent(proof, now, &timing) {
+                    Err(Unfit::Busy) => {
+                        entry.kill_failed(KillFailure::NotYet { wait: Duration::from_secs(1) }, now, &timing)
+                    }
+                    Err(Unfit::Newborn) => entry.kill_failed(KillFailure::TooYoung, now, &timing),
+                    settled => settled,
+                },
+                KillReport::Wait(wait) => entry.kill_failed(KillFailure::NotYet { wait }, now, &timing),
+                KillReport::Failed => entry.kill_failed(KillFailure::Failed, now, &timing),
+            };
+            let Ok(next) = next else { return Step::Keep(None) };
+            let decision = match &next.state {
+                State::Gone { proof, .. } => Some(Decision::about(&next, "gone", proof.name())),
+                State::Quarantined(_) if !quarantined => Some(Decision::about(&next, "quarantined", why)),
+                _ => None,
+            };
+            Step::Write(Box::new(next.clone()), decision, Some(next))
+        })
+        .await
+        .map(Option::flatten)
+    }
+
+    /// A live entry that a GET no longer finds: gone if the proof holds, else looked at again later.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn not_found(&self, marker: &Marker) -> Result<Option<Entry>, LedgerError> {
+        let timing = self.settings.timing;
+        self.change(marker, |entry, now| {
+            if !entry.usable() {
+                return Step::Keep(entry);
+            }
+            if let Ok(next) = entry.clone().absent(Proof::GetNotFound, now, &timing) {
+                let decision = Decision::about(&next, "gone", Proof::GetNotFound.name());
+                return Step::Write(Box::new(next.clone()), Some(decision), next);
+            }
+            let next = Entry { due: Some(now.plus(timing.search)), ..entry };
+            Step::Write(Box::new(next.clone()), None, next)
+        })
+        .await
+    }
+
+    /// Cube shows a dead sandbox alive: it is charged and killed again. False if the entry is not dead.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn resurrected(&self, marker: &Marker, sandbox: &SandboxId) -> Result<bool, LedgerError> {
+        let birth = Birth { sandbox: sandbox.clone(), answer: None, deadline: None };
+        let risen = std::sync::atomic::AtomicBool::new(false);
+        self.give_birth(marker, &birth, |entry, now| {
+            let next = entry.resurrect(sandbox.clone(), now);
+            risen.store(next.is_ok(), std::sync::atomic::Ordering::Relaxed);
+            next
+        })
+        .await?;
+        self.wake();
+        Ok(risen.into_inner())
+    }
+}

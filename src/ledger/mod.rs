@@ -1,0 +1,358 @@
+//! The single accounting authority, in the domain's verbs.
+//!
+//! Each verb is the same three lines: read a snapshot, apply a rule, commit if nothing moved; else again.
+//! Must stay true: a slot is taken in the same commit that checks the limit, and given back only by a rule that saw proof;
+//! what a verb returns is durable. Deliberately absent: Cube, HTTP, waiting for anybody (the callers wait).
+
+mod admission;
+mod decisions;
+mod idempotency;
+mod inventory;
+mod kill;
+mod objects;
+mod operations;
+mod settle;
+mod views;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Notify, watch};
+
+pub use admission::{Ask, Full, FullWhere, Limits, Reserved};
+pub use decisions::Decision;
+pub use idempotency::{Claim, IdempotencyKey};
+pub use inventory::{Import, Imported};
+pub use kill::{Condemned, KillReport};
+pub use operations::Began;
+pub use views::{BucketCounts, CHARGED, Counts};
+
+use crate::ids::{Bucket, InstanceId, LedgerId, Marker, OwnerId, SandboxId, UpstreamName};
+use crate::rules::entry::{Entry, Timing};
+use crate::store::schema::{self, Key, Meta, Set};
+use crate::store::{Appointment, Batch, Committed, Record, Snapshot, Store, StoreError, Version};
+use crate::time::{Chance, UnixMillis};
+
+/// So many attempts against other writers before a verb gives up; each means that somebody else made progress.
+const ATTEMPTS: usize = 64;
+
+/// Why a verb could not be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The store failed; whether the last commit happened is unknown.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Others kept changing the same record.
+    #[error("the record {0} kept moving under {ATTEMPTS} attempts")]
+    Contended(String),
+    /// The ledger belongs to a later program.
+    #[error("the ledger has format {found}; this version reads up to {known}: run the version that wrote it")]
+    LaterFormat {
+        /// The ledger's.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+}
+
+/// What the ledger needs to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which Cube this warden serves.
+    pub upstream: UpstreamName,
+    /// Lengths of time for the rules.
+    pub timing: Timing,
+}
+
+/// What this process remembers of a sandbox, for the time when the store cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Where it is counted.
+    pub bucket: Bucket,
+    /// Whose it is.
+    pub owner: OwnerId,
+    /// The end that was granted when it was last seen.
+    pub deadline: Option<UnixMillis>,
+}
+
+/// The accounting authority of one warden.
+#[derive(Debug)]
+pub struct Ledger {
+    store: Arc<dyn Store>,
+    settings: Settings,
+    id: LedgerId,
+    instance: InstanceId,
+    chance: Chance,
+    known: Mutex<HashMap<SandboxId, Known>>,
+    notes: Mutex<Vec<Decision>>,
+    work: Notify,
+}
+
+/// What a rule made of an entry.
+enum Step<R> {
+    /// Write this entry (and say so in the log), then return that.
+    Write(Box<Entry>, Option<Decision>, R),
+    /// Write nothing, return that.
+    Keep(R),
+}
+
+impl Ledger {
+    /// Opens the ledger in `store`, founding it if the store is empty.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails or holds what this version cannot read.
+    ///
+    /// # Panics
+    /// Never: eight random bytes are an instance id.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        settings: Settings,
+        chance: Chance,
+    ) -> Result<Self, LedgerError> {
+        let instance = InstanceId::new(&chance.hex(8)).expect("eight bytes are sixteen hexadecimal digits");
+        let meta = read_or_found(store.as_ref(), &chance).await?;
+        let id = meta.ledger_id().map_err(|error| corrupt(&Key::Meta, error.to_string()))?;
+        Ok(Self {
+            store,
+            settings,
+            id,
+            instance,
+            chance,
+            known: Mutex::default(),
+            notes: Mutex::default(),
+            work: Notify::new(),
+        })
+    }
+
+    /// `cw_ledger`.
+    #[must_use]
+    pub fn id(&self) -> &LedgerId {
+        &self.id
+    }
+
+    /// This process.
+    #[must_use]
+    pub fn instance(&self) -> &InstanceId {
+        &self.instance
+    }
+
+    /// Which Cube this warden serves.
+    #[must_use]
+    pub fn upstream(&self) -> &UpstreamName {
+        &self.settings.upstream
+    }
+
+    /// The lengths of time in force.
+    #[must_use]
+    pub fn timing(&self) -> &Timing {
+        &self.settings.timing
+    }
+
+    /// A new marker.
+    ///
+    /// # Panics
+    /// Never: sixteen random bytes are a marker.
+    #[must_use]
+    pub fn new_marker(&self) -> Marker {
+        Marker::new(&self.chance.hex(16)).expect("sixteen bytes are thirty-two hexadecimal digits")
+    }
+
+    /// Random seconds for `Retry-After`.
+    #[must_use]
+    pub fn jitter(&self, below: u64) -> u64 {
+        self.chance.below(below)
+    }
+
+    /// The ledger's clock.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn now(&self) -> Result<UnixMillis, LedgerError> {
+        Ok(self.store.read(&[]).await?.now)
+    }
+
+    /// Changes whenever room may have come free or an entry moved. A hint only.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.store.changes()
+    }
+
+    /// Ready when somebody asked for work to be looked at before its time.
+    pub async fn work(&self) {
+        self.work.notified().await;
+    }
+
+    /// Asks the background tasks to look now.
+    pub fn wake(&self) {
+        self.work.notify_one();
+    }
+
+    /// What this process remembers of a sandbox; for the time when the store cannot be asked.
+    #[must_use]
+    pub fn known(&self, sandbox: &SandboxId) -> Option<Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(sandbox).cloned()
+    }
+
+    fn remember(&self, entry: &Entry) {
+        let Some(sandbox) = &entry.sandbox else { return };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if entry.usable() {
+            let seen =
+                Known { bucket: entry.bucket.clone(), owner: entry.owner.clone(), deadline: entry.deadline };
+            known.insert(sandbox.clone(), seen);
+        } else {
+            known.remove(sandbox);
+        }
+    }
+
+    /// Reads the entry of `marker`, applies `rule`, commits if nothing moved; else again. `None` if there is no entry.
+    async fn change<R>(
+        &self,
+        marker: &Marker,
+        rule: impl Fn(Entry, UnixMillis) -> Step<R>,
+    ) -> Result<Option<R>, LedgerError> {
+        let key = Key::Entry(marker.clone());
+        for _ in 0..ATTEMPTS {
+            let Snapshot { now, records } = self.store.read(std::slice::from_ref(&key)).await?;
+            let Some((entry, version)) = entry_in(&key, &records[0])? else { return Ok(None) };
+            let (next, decision, answer) = match rule(entry.clone(), now) {
+                Step::Keep(answer) => return Ok(Some(answer)),
+                Step::Write(next, decision, answer) => (*next, decision, answer),
+            };
+            let mut batch = rewrite(&entry, version, &next);
+            batch.log.extend(decision.map(|decision| decision.at(now).encode()));
+            if self.commit(batch, &next).await? {
+                return Ok(Some(answer));
+            }
+        }
+        Err(LedgerError::Contended(key.to_string()))
+    }
+
+    /// Commits a batch that leads to `entry`; false if something had moved.
+    async fn commit(&self, batch: Batch, entry: &Entry) -> Result<bool, LedgerError> {
+        match self.store.commit(batch).await? {
+            Committed::Done(_) => {
+                self.remember(entry);
+                Ok(true)
+            }
+            // No batch that comes here asks for room, so `Full` does not occur; it would be no success either.
+            Committed::Moved | Committed::Full { .. } => Ok(false),
+        }
+    }
+
+    /// The entry of a marker.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails or the record is corrupt.
+    pub async fn entry(&self, marker: &Marker) -> Result<Option<Entry>, LedgerError> {
+        let key = Key::Entry(marker.clone());
+        let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
+        Ok(entry_in(&key, &snapshot.records[0])?.map(|(entry, _)| entry))
+    }
+
+    /// The entry of a sandbox, dead ones included while their tombstone stands.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails or a record is corrupt.
+    pub async fn find(&self, sandbox: &SandboxId) -> Result<Option<Entry>, LedgerError> {
+        let key = Key::Sandbox(sandbox.clone());
+        let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
+        let Some(marker) = marker_in(&key, &snapshot.records[0])? else { return Ok(None) };
+        let entry = self.entry(&marker).await?;
+        if let Some(entry) = &entry {
+            self.remember(entry);
+        }
+        Ok(entry)
+    }
+}
+
+async fn read_or_found(store: &dyn Store, chance: &Chance) -> Result<Meta, LedgerError> {
+    for _ in 0..ATTEMPTS {
+        let Snapshot { now, records } = store.read(&[Key::Meta]).await?;
+        if records[0].version > 0 {
+            let meta: Meta = schema::decode(&records[0].value).map_err(|what| corrupt(&Key::Meta, what))?;
+            if meta.format > schema::FORMAT {
+                return Err(LedgerError::LaterFormat { found: meta.format, known: schema::FORMAT });
+            }
+            return Ok(meta);
+        }
+        let meta = Meta { format: schema::FORMAT, ledger: chance.hex(8), epoch: now.0, imported: false };
+        let batch = Batch {
+            expect: vec![(Key::Meta, 0)],
+            put: vec![(Key::Meta, schema::encode(&meta))],
+            ..Batch::default()
+        };
+        // Moved: another warden founded it first; read what it wrote.
+        store.commit(batch).await?;
+    }
+    Err(LedgerError::Contended(Key::Meta.to_string()))
+}
+
+fn corrupt(key: &Key, what: impl Into<String>) -> LedgerError {
+    LedgerError::Store(StoreError::Corrupt { key: key.to_string(), what: what.into() })
+}
+
+fn entry_in(key: &Key, record: &Record) -> Result<Option<(Entry, Version)>, LedgerError> {
+    if record.version == 0 {
+        return Ok(None);
+    }
+    let entry = schema::decode_entry(&record.value).map_err(|what| corrupt(key, what))?;
+    Ok(Some((entry, record.version)))
+}
+
+fn marker_in(key: &Key, record: &Record) -> Result<Option<Marker>, LedgerError> {
+    if record.version == 0 {
+        return Ok(None);
+    }
+    let text = String::from_utf8_lossy(&record.value);
+    Marker::new(&text).map(Some).map_err(|error| corrupt(key, error.to_string()))
+}
+
+/// The batch that puts a new entry where none was.
+fn found(entry: &Entry) -> Batch {
+    let key = Key::Entry(entry.marker.clone());
+    let mut batch = Batch {
+        expect: vec![(key.clone(), 0)],
+        put: vec![(key, schema::encode_entry(entry))],
+        appointments: vec![Appointment { member: entry.marker.to_string(), was: None, is: entry.due }],
+        ..Batch::default()
+    };
+    batch.join.extend(memberships(entry, &[]));
+    batch
+}
+
+/// The batch that turns `old` (as read at `version`) into `new`.
+fn rewrite(old: &Entry, version: Version, new: &Entry) -> Batch {
+    let key = Key::Entry(new.marker.clone());
+    let (before, after) = (schema::sets_of(old), schema::sets_of(new));
+    let mut batch = Batch {
+        expect: vec![(key.clone(), version)],
+        put: vec![(key, schema::encode_entry(new))],
+        join: memberships(new, &before),
+        leave: memberships(old, &after),
+        ..Batch::default()
+    };
+    if old.due != new.due {
+        let member = new.marker.to_string();
+        batch.appointments.push(Appointment { member, was: old.due, is: new.due });
+    }
+    batch
+}
+
+/// The batch that takes an entry out of the ledger for good.
+fn erase(old: &Entry, version: Version) -> Batch {
+    let key = Key::Entry(old.marker.clone());
+    Batch {
+        expect: vec![(key.clone(), version)],
+        remove: vec![key],
+        leave: memberships(old, &[]),
+        appointments: vec![Appointment { member: old.marker.to_string(), was: old.due, is: None }],
+        ..Batch::default()
+    }
+}
+
+/// Where `entry` is a member and `others` does not name the set.
+fn memberships(entry: &Entry, others: &[Set]) -> Vec<(Set, String)> {
+    let sets = schema::sets_of(entry).into_iter().filter(|set| !others.contains(set));
+    sets.map(|set| (set, entry.marker.to_string())).collect()
+}

@@ -1,0 +1,76 @@
+//! Snapshots and volumes carry data and tokens: their owner is recorded when they are made.
+
+use super::{Ledger, LedgerError, corrupt};
+use crate::ids::{Bucket, ObjectKind};
+use crate::store::schema::{self, Key, Object, Set};
+use crate::store::{Batch, Snapshot};
+
+impl Ledger {
+    /// Records whose an object is. The first record stands.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn record_object(
+        &self,
+        kind: ObjectKind,
+        id: &str,
+        bucket: &Bucket,
+    ) -> Result<(), LedgerError> {
+        let key = Key::Object(kind, id.to_owned());
+        let now = self.now().await?;
+        let object = Object { bucket: bucket.to_string(), since: now.0 };
+        self.store
+            .commit(Batch {
+                expect: vec![(key.clone(), 0)],
+                put: vec![(key, schema::encode(&object))],
+                join: vec![(Set::Objects(kind), id.to_owned())],
+                ..Batch::default()
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Whose an object is; `None` if nobody's is recorded.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails or the record is corrupt.
+    pub async fn object_bucket(&self, kind: ObjectKind, id: &str) -> Result<Option<Bucket>, LedgerError> {
+        Ok(self.object_buckets(kind, std::slice::from_ref(&id.to_owned())).await?.remove(0))
+    }
+
+    /// Whose each object is.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails or a record is corrupt.
+    pub async fn object_buckets(
+        &self,
+        kind: ObjectKind,
+        ids: &[String],
+    ) -> Result<Vec<Option<Bucket>>, LedgerError> {
+        let keys: Vec<Key> = ids.iter().map(|id| Key::Object(kind, id.clone())).collect();
+        let Snapshot { records, .. } = self.store.read(&keys).await?;
+        let bucket = |(key, record): (&Key, crate::store::Record)| {
+            if record.version == 0 {
+                return Ok(None);
+            }
+            let object: Object = schema::decode(&record.value).map_err(|what| corrupt(key, what))?;
+            Bucket::parse(&object.bucket).map(Some).map_err(|error| corrupt(key, error.to_string()))
+        };
+        keys.iter().zip(records).map(bucket).collect()
+    }
+
+    /// Forgets an object that was deleted.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn forget_object(&self, kind: ObjectKind, id: &str) -> Result<(), LedgerError> {
+        self.store
+            .commit(Batch {
+                remove: vec![Key::Object(kind, id.to_owned())],
+                leave: vec![(Set::Objects(kind), id.to_owned())],
+                ..Batch::default()
+            })
+            .await?;
+        Ok(())
+    }
+}

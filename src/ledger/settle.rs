@@ -1,0 +1,207 @@
+//! A create on its way: dispatched, then done, refused or lost.
+
+use super::{Decision, Ledger, LedgerError, Step, entry_in, erase, marker_in, rewrite};
+use crate::ids::{InstanceId, Marker};
+use crate::rules::entry::{Actor, Birth, Entry, State, Unfit};
+use crate::store::Snapshot;
+use crate::store::schema::{Key, Set};
+use crate::time::UnixMillis;
+
+/// How many entries are read at once where all must be looked at.
+pub(super) const PAGE: usize = 500;
+
+impl Ledger {
+    /// reserved → dispatched. Only after this may a byte go upstream.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails; `Ok(None)` if the reservation is no longer there (it lapsed).
+    pub async fn dispatch(&self, marker: &Marker) -> Result<Option<Entry>, LedgerError> {
+        let timing = self.settings.timing;
+        let outcome = self
+            .change(marker, |entry, now| match entry.dispatch(now, &timing) {
+                Ok(next) => Step::Write(Box::new(next.clone()), None, Some(next)),
+                Err(_) => Step::Keep(None),
+            })
+            .await?;
+        Ok(outcome.flatten())
+    }
+
+    /// dispatched (or already found by the reconciler) → live: Cube said so.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn done(&self, marker: &Marker, birth: &Birth) -> Result<Option<Entry>, LedgerError> {
+        let timing = self.settings.timing;
+        self.give_birth(marker, birth, |entry, now| entry.born(birth.clone(), now, &timing)).await
+    }
+
+    /// ambiguous → live or killing: a listing showed the marker.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn found(&self, marker: &Marker, birth: &Birth) -> Result<Option<Entry>, LedgerError> {
+        let timing = self.settings.timing;
+        self.give_birth(marker, birth, |entry, now| entry.found(birth.clone(), now, &timing)).await
+    }
+
+    /// Writes the sandbox's name together with the entry. If the inventory took the sandbox for one made round the
+    /// warden meanwhile (its labels were not shown), that record gives way: one sandbox, one entry.
+    pub(super) async fn give_birth(
+        &self,
+        marker: &Marker,
+        birth: &Birth,
+        rule: impl Fn(Entry, UnixMillis) -> Result<Entry, Unfit>,
+    ) -> Result<Option<Entry>, LedgerError> {
+        let keys = [Key::Entry(marker.clone()), Key::Sandbox(birth.sandbox.clone())];
+        for _ in 0..super::ATTEMPTS {
+            let Snapshot { now, records } = self.store.read(&keys).await?;
+            let Some((entry, version)) = entry_in(&keys[0], &records[0])? else { return Ok(None) };
+            let Ok(next) = rule(entry.clone(), now) else { return Ok(Some(entry)) };
+            let mut batch = rewrite(&entry, version, &next);
+            batch.expect.push((keys[1].clone(), records[1].version));
+            batch.put.push((keys[1].clone(), marker.as_str().into()));
+            if let Some(other) = marker_in(&keys[1], &records[1])?.filter(|other| other != marker) {
+                self.displace(&other, &mut batch).await?;
+            }
+            let decision = Decision::about(&next, next.state.name(), "the sandbox exists");
+            batch.log.push(decision.at(now).encode());
+            if self.commit(batch, &next).await? {
+                return Ok(Some(next));
+            }
+        }
+        Err(LedgerError::Contended(keys[0].to_string()))
+    }
+
+    async fn displace(&self, other: &Marker, batch: &mut crate::store::Batch) -> Result<(), LedgerError> {
+        let key = Key::Entry(other.clone());
+        let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
+        if let Some((entry, version)) = entry_in(&key, &snapshot.records[0])? {
+            let gone = erase(&entry, version);
+            batch.expect.extend(gone.expect);
+            batch.remove.extend(gone.remove);
+            batch.leave.extend(gone.leave);
+            batch.appointments.extend(gone.appointments);
+        }
+        Ok(())
+    }
+
+    /// reserved, dispatched → refused: Cube definitely did not make it, or it was never sent. The slot is back at once.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn refused(&self, marker: &Marker, why: &str) -> Result<(), LedgerError> {
+        let timing = self.settings.timing;
+        self.change(marker, |entry, now| match entry.refuse(now, &timing) {
+            Ok(next) => {
+                let decision = Decision::about(&next, "released", why);
+                Step::Write(Box::new(next), Some(decision), ())
+            }
+            Err(_) => Step::Keep(()),
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// dispatched → ambiguous: it may have happened. Still charged; the reconciler looks for it.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn lost(&self, marker: &Marker, why: &str) -> Result<(), LedgerError> {
+        self.change(marker, |entry, now| match entry.lose(now) {
+            Ok(next) => {
+                let decision = Decision::about(&next, "ambiguous", why);
+                Step::Write(Box::new(next), Some(decision), ())
+            }
+            Err(_) => Step::Keep(()),
+        })
+        .await?;
+        self.wake();
+        Ok(())
+    }
+
+    /// A trusted listing that began after dispatch did not show it.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn missed(&self, marker: &Marker) -> Result<(), LedgerError> {
+        let timing = self.settings.timing;
+        self.change(marker, |entry, now| match entry.missed(now, &timing) {
+            Ok(next) => {
+                let decision =
+                    (!next.charged()).then(|| Decision::about(&next, "released", "it never came to be"));
+                Step::Write(Box::new(next), decision, ())
+            }
+            Err(_) => Step::Keep(()),
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// The listing could not be made or trusted; the search goes on later.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn search_failed(&self, marker: &Marker) -> Result<(), LedgerError> {
+        let timing = self.settings.timing;
+        self.change(marker, |entry, now| match entry.search_failed(now, &timing) {
+            Ok(next) => Step::Write(Box::new(next), None, ()),
+            Err(_) => Step::Keep(()),
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// A reservation whose time is over, or a create whose process never settled it.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn overdue(&self, marker: &Marker) -> Result<(), LedgerError> {
+        let timing = self.settings.timing;
+        self.change(marker, |entry, now| {
+            let next = match entry.state {
+                State::Reserved => entry.lapse(now, &timing),
+                State::Dispatched => entry.lose(now),
+                State::Live(_) if entry.claim_until.is_some_and(|until| until <= now) => {
+                    entry.condemn(Actor::Recovery, now)
+                }
+                _ => return Step::Keep(()),
+            };
+            match next {
+                Ok(next) => {
+                    let decision = Decision::about(&next, next.state.name(), "its time is over");
+                    Step::Write(Box::new(next), Some(decision), ())
+                }
+                Err(_) => Step::Keep(()),
+            }
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// What dead processes left: their reservations lapse, their dispatched creates become ambiguous. Their operations
+    /// lapse by time: Cube may still be carrying them out. Returns how many entries were taken over.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn take_over(&self, dead: impl Fn(&InstanceId) -> bool + Sync) -> Result<usize, LedgerError> {
+        let timing = self.settings.timing;
+        let mut taken = 0;
+        let mut markers = self.markers(&Set::AllState("reserved")).await?;
+        markers.extend(self.markers(&Set::AllState("dispatched")).await?);
+        for marker in markers {
+            let step = |entry: Entry, now| {
+                let next = match entry.state {
+                    _ if !dead(&entry.instance) => return Step::Keep(false),
+                    State::Reserved => entry.lapse(now, &timing),
+                    State::Dispatched => entry.lose(now),
+                    _ => return Step::Keep(false),
+                };
+                let Ok(next) = next else { return Step::Keep(false) };
+                let decision = Decision::about(&next, next.state.name(), "its process is gone");
+                Step::Write(Box::new(next), Some(decision), true)
+            };
+            taken += usize::from(self.change(&marker, step).await?.unwrap_or(false));
+        }
+        Ok(taken)
+    }
+}

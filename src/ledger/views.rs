@@ -1,0 +1,155 @@
+//! Reading the ledger for answers, metrics and tasks. Changes nothing.
+
+use super::settle::PAGE;
+use super::{Ledger, LedgerError, entry_in, marker_in};
+use crate::ids::{Bucket, Marker, SandboxId};
+use crate::rules::entry::{Entry, State};
+use crate::store::schema::{Key, Set};
+use crate::time::UnixMillis;
+
+/// The states that hold a slot, as the admin interface counts them.
+pub const CHARGED: [&str; 6] = ["reserved", "dispatched", "ambiguous", "live", "killing", "quarantined"];
+
+/// How many entries of one bucket are in each charged state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BucketCounts {
+    /// In the order of [`CHARGED`].
+    pub by_state: [u64; 6],
+    /// Of the live ones.
+    pub paused: u64,
+}
+
+/// Counts of the named buckets and of all together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// In the order asked for.
+    pub buckets: Vec<BucketCounts>,
+    /// Over every bucket.
+    pub all: BucketCounts,
+}
+
+impl BucketCounts {
+    /// How many slots are held.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.by_state.iter().sum()
+    }
+}
+
+impl Ledger {
+    /// Counts entries by state, read from the store at this moment.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn counts(&self, buckets: &[Bucket]) -> Result<Counts, LedgerError> {
+        let names = CHARGED.into_iter().chain(["paused"]);
+        let mut sets: Vec<Set> = Vec::new();
+        for bucket in buckets {
+            sets.extend(names.clone().map(|name| Set::State(name, bucket.clone())));
+        }
+        sets.extend(names.map(Set::AllState));
+        let sizes = self.store.sizes(&sets).await?;
+        let mut counts: Vec<BucketCounts> = sizes
+            .chunks_exact(CHARGED.len() + 1)
+            .map(|sizes| BucketCounts {
+                by_state: std::array::from_fn(|at| sizes[at]),
+                paused: sizes[CHARGED.len()],
+            })
+            .collect();
+        let all = counts.pop().unwrap_or_default();
+        Ok(Counts { buckets: counts, all })
+    }
+
+    /// Every entry that holds a slot in a bucket (`None`: anywhere). Corrupt records are left out and returned apart.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn charged(
+        &self,
+        bucket: Option<&Bucket>,
+    ) -> Result<(Vec<Entry>, Vec<LedgerError>), LedgerError> {
+        let set = bucket.map_or(Set::AllSlots, |bucket| Set::Slots(bucket.clone()));
+        let markers = self.markers(&set).await?;
+        self.entries(&markers).await
+    }
+
+    /// The entries of many markers at once.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn entries(&self, markers: &[Marker]) -> Result<(Vec<Entry>, Vec<LedgerError>), LedgerError> {
+        let (mut entries, mut corrupt) = (Vec::with_capacity(markers.len()), Vec::new());
+        for page in markers.chunks(PAGE) {
+            let keys: Vec<Key> = page.iter().map(|marker| Key::Entry(marker.clone())).collect();
+            let snapshot = self.store.read(&keys).await?;
+            for (key, record) in keys.iter().zip(&snapshot.records) {
+                match entry_in(key, record) {
+                    Ok(found) => entries.extend(found.map(|(entry, _)| entry)),
+                    Err(error) => corrupt.push(error),
+                }
+            }
+        }
+        Ok((entries, corrupt))
+    }
+
+    /// The entries of many sandboxes at once, tombstones included; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails or an index is corrupt.
+    pub async fn find_all(&self, sandboxes: &[SandboxId]) -> Result<Vec<Option<Entry>>, LedgerError> {
+        let mut found = Vec::with_capacity(sandboxes.len());
+        for page in sandboxes.chunks(PAGE) {
+            let keys: Vec<Key> = page.iter().map(|id| Key::Sandbox(id.clone())).collect();
+            let snapshot = self.store.read(&keys).await?;
+            let markers: Vec<Option<Marker>> = keys
+                .iter()
+                .zip(&snapshot.records)
+                .map(|(key, record)| marker_in(key, record))
+                .collect::<Result<_, _>>()?;
+            let present: Vec<Marker> = markers.iter().flatten().cloned().collect();
+            let (entries, _) = self.entries(&present).await?;
+            let mut by_marker: std::collections::HashMap<Marker, Entry> =
+                entries.into_iter().map(|entry| (entry.marker.clone(), entry)).collect();
+            found.extend(
+                markers.into_iter().map(|marker| marker.and_then(|marker| by_marker.remove(&marker))),
+            );
+        }
+        Ok(found)
+    }
+
+    /// Up to `most` entries that somebody must look at by now, earliest first, and the ledger's clock.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn due(&self, most: usize) -> Result<(UnixMillis, Vec<Entry>, Vec<LedgerError>), LedgerError> {
+        let now = self.now().await?;
+        let mut markers = Vec::new();
+        for member in self.store.due(now, most).await? {
+            match Marker::new(&member) {
+                Ok(marker) => markers.push(marker),
+                Err(error) => return Err(super::corrupt(&Key::Meta, format!("an appointment: {error}"))),
+            }
+        }
+        let (entries, corrupt) = self.entries(&markers).await?;
+        Ok((now, entries, corrupt))
+    }
+
+    /// Live entries of a bucket (`None`: anywhere) whose granted end has passed; what Cube's own sweeper may have ended.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn past_deadline(
+        &self,
+        bucket: Option<&Bucket>,
+        most: usize,
+    ) -> Result<Vec<Entry>, LedgerError> {
+        let now = self.now().await?;
+        let (mut entries, _) = self.charged(bucket).await?;
+        entries.retain(|entry| {
+            matches!(entry.state, State::Live(_)) && entry.deadline.is_some_and(|deadline| deadline <= now)
+        });
+        entries.sort_by_key(|entry| entry.deadline);
+        entries.truncate(most);
+        Ok(entries)
+    }
+}
