@@ -14,8 +14,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("ledger", &["ids", "time", "verdict", "rules", "store"]),
     ("cube", &["ids", "time", "rules"]),
     ("telemetry", &["ids", "verdict"]),
-    ("calls", &["ids", "time", "verdict", "rules", "ledger", "cube", "telemetry"]),
-    ("tasks", &["ids", "time", "verdict", "rules", "ledger", "cube", "telemetry"]),
+    // What calls and tasks both carry out at Cube.
+    ("deeds", &["ids", "time", "verdict", "rules", "ledger", "cube", "telemetry"]),
+    ("calls", &["ids", "time", "verdict", "rules", "ledger", "cube", "deeds", "telemetry"]),
+    ("tasks", &["ids", "time", "verdict", "rules", "ledger", "cube", "deeds", "telemetry"]),
     // The pass-through hands its request to the upstream client, and idle limits are counted on a clock.
     ("proxy", &["ids", "time", "verdict", "calls", "cube", "telemetry"]),
     ("admin", &["verdict", "rules", "ledger", "telemetry"]),

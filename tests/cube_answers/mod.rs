@@ -1,0 +1,1 @@
+//! The simulator held to the record.
