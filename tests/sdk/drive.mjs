@@ -8,6 +8,8 @@ import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import { resolve } from 'node:path'
 
+// The template that the simulator always has.
+const TEMPLATE = 'tpl-000000000000000000000001'
 const METADATA = { team: 'a b', user: 'ü/1', query: 'x&y=z', share: '100%', quote: '"\\', empty: '' }
 const ID = /\b[0-9a-f]{32}(?:-g[0-9a-z]+)?\b/g
 
@@ -31,7 +33,7 @@ const info = (of) => ({ id: of.sandboxId, template: of.templateId, state: of.sta
 function plain(value) {
   if (Array.isArray(value)) return value.map(plain)
   if (value instanceof Sandbox) return { id: value.sandboxId }
-  if (value?.templateId) return info(value)
+  if (value && 'templateId' in value) return info(value)
   return value ?? null
 }
 
@@ -64,12 +66,12 @@ async function pagesOf(query) {
 }
 
 const sdk = {
-  create: (metadata) => Sandbox.create('tpl-1', { timeoutMs: 300_000, metadata, ...options }),
+  create: (metadata) => Sandbox.create(TEMPLATE, { timeoutMs: 300_000, metadata, ...options }),
   // Pause on timeout is `betaCreate` in the old SDK and `lifecycle` in the new one.
   createPausing: (metadata) =>
     Sandbox.betaCreate
-      ? Sandbox.betaCreate('tpl-1', { timeoutMs: 300_000, metadata, autoPause: true, ...options })
-      : Sandbox.create('tpl-1', { timeoutMs: 300_000, metadata, lifecycle: { onTimeout: 'pause', autoResume: true }, ...options }),
+      ? Sandbox.betaCreate(TEMPLATE, { timeoutMs: 300_000, metadata, autoPause: true, ...options })
+      : Sandbox.create(TEMPLATE, { timeoutMs: 300_000, metadata, lifecycle: { onTimeout: 'pause', autoResume: true }, ...options }),
   list: async (metadata) => (await pagesOf({ query: { metadata, state: ['running'] } }))[0],
   pageSizes: async (metadata, limit) => (await pagesOf({ query: { metadata }, limit })).map((page) => page.length),
   connect: (id) => Sandbox.connect(id, { timeoutMs: 400_000, ...options }),

@@ -25,6 +25,8 @@ import re
 import sys
 import threading
 
+# The template that the simulator always has.
+TEMPLATE = "tpl-000000000000000000000001"
 METADATA = {"team": "a b", "user": "ü/1", "query": "x&y=z", "share": "100%", "quote": '"\\', "empty": ""}
 ID = re.compile(r"\b[0-9a-f]{32}(?:-g[0-9a-z]+)?\b")
 
@@ -100,7 +102,7 @@ class E2b:
 
     def create(self, metadata, pause_on_timeout=False):
         lifecycle = {"lifecycle": {"on_timeout": "pause", "auto_resume": True}} if pause_on_timeout else {}
-        return self.e2b.Sandbox.create("tpl-1", timeout=300, metadata=metadata, **lifecycle, **self.options)
+        return self.e2b.Sandbox.create(TEMPLATE, timeout=300, metadata=metadata, **lifecycle, **self.options)
 
     def list(self, metadata):
         query = self.e2b.SandboxQuery(metadata=metadata, state=[self.e2b.SandboxState.RUNNING])
@@ -145,7 +147,7 @@ class Cube:
 
     def create(self, metadata, pause_on_timeout=False):
         lifecycle = {"on_timeout": "pause", "auto_resume": True} if pause_on_timeout else None
-        return self.cube.Sandbox.create("tpl-1", timeout=300, metadata=metadata, lifecycle=lifecycle)
+        return self.cube.Sandbox.create(TEMPLATE, timeout=300, metadata=metadata, lifecycle=lifecycle)
 
     def list(self, metadata):
         # This SDK cannot filter: its users do.
