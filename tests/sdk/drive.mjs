@@ -33,7 +33,7 @@ const info = (of) => ({ id: of.sandboxId, template: of.templateId, state: of.sta
 function plain(value) {
   if (Array.isArray(value)) return value.map(plain)
   if (value instanceof Sandbox) return { id: value.sandboxId }
-  if (value && 'templateId' in value) return info(value)
+  if (value !== null && typeof value === 'object' && 'templateId' in value) return info(value)
   return value ?? null
 }
 
