@@ -1,6 +1,8 @@
 //! The only test binary; one module per room of `tests/`.
 
+mod config;
 mod cube;
 mod cube_answers;
 mod proxy;
+mod sdk;
 mod tidy;

@@ -201,8 +201,8 @@ impl Client {
         match outcome::absence(Asked::Get, status, answer.body(), &self.profile()) {
             Absence::Proven => Seen::Absent,
             Absence::Alive => match Detail::read(answer.body()) {
-                Ok(detail) if detail.id == *sandbox => Seen::Here(Box::new(detail)),
-                Ok(detail) => Seen::Unclear(format!("GET of {sandbox} was answered with {}", detail.id)),
+                Ok(detail) if detail.listed.id == *sandbox => Seen::Here(Box::new(detail)),
+                Ok(detail) => Seen::Unclear(format!("GET of {sandbox} was answered with {}", detail.listed.id)),
                 Err(error) => Seen::Unclear(format!("GET: {error}")),
             },
             Absence::NoProof => Seen::Unclear(format!("GET was answered {status}")),

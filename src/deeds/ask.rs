@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, PoisonError};
 
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt as _, stream};
 use tokio::sync::watch;
 
 use super::Deeds;
+use crate::cube::api::SandboxState;
 use crate::cube::client::Seen;
 use crate::ids::Bucket;
 use crate::ledger::LedgerError;
@@ -43,7 +44,7 @@ impl Deeds {
             }
             Seen::Here(detail) => {
                 let now = self.ledger.now().await?;
-                let paused = detail.is_paused();
+                let paused = detail.listed.state == SandboxState::Paused;
                 let activity = if paused { Activity::Paused(now) } else { Activity::Running };
                 self.ledger.observed(&entry.marker, activity, true).await?;
                 Ok(Answer::Here)
@@ -83,7 +84,8 @@ impl Deeds {
 
     async fn round(&self, bucket: &Bucket) -> Result<(), LedgerError> {
         let overdue = self.ledger.past_deadline(Some(bucket), MOST_OVERDUE).await?;
-        let answers = stream::iter(overdue.iter()).map(|entry| self.ask(entry)).buffer_unordered(AT_ONCE);
+        let asks = overdue.into_iter().map(|entry| async move { self.ask(&entry).await });
+        let answers = stream::iter(asks).buffer_unordered(AT_ONCE);
         let answers: Vec<_> = answers.collect().await;
         answers.into_iter().try_for_each(|answer| answer.map(drop))
     }

@@ -10,6 +10,7 @@ mod govern;
 mod headers;
 mod listener;
 mod pass;
+pub mod settings;
 mod upload;
 
 use std::convert::Infallible;

@@ -1,0 +1,3 @@
+//! Background tasks.
+
+pub mod settings;
