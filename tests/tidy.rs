@@ -93,7 +93,9 @@ fn says_where_it_came_from(path: &str, text: &str) -> Complaints {
 
 fn reads_the_clock(path: &str, named: &[String]) -> Complaints {
     let clocks = ["std::time::SystemTime", "std::time::Instant", "tokio::time", "std::thread::sleep", "rand"];
-    let is_clock = |name: &str| clocks.iter().any(|clock| paths::begins(name, clock));
+    // hyper's timer is asked in `Instant`s; naming one is not reading one.
+    let asked = |name: &str| path == "src/cube/transport.rs" && name == "std::time::Instant";
+    let is_clock = |name: &str| clocks.iter().any(|clock| paths::begins(name, clock)) && !asked(name);
     let clocks = named.iter().filter(|name| path != "src/time.rs" && is_clock(name));
     clocks.map(|name| format!("names `{name}`: clock and chance are read in src/time.rs only")).collect()
 }

@@ -6,24 +6,32 @@
 pub(super) fn named_paths(file: &str, code: &str) -> Vec<String> {
     let tokens = tokens_of(code);
     let own_modules = modules_declared_in(&tokens);
-    let mut paths = Vec::new();
+    let (mut imported, mut plain) = (Vec::new(), Vec::new());
     let mut at = 0;
     while at < tokens.len() {
         if tokens[at] == "use" {
-            at = use_tree(&tokens, at + 1, "", &mut paths);
+            at = use_tree(&tokens, at + 1, "", &mut imported);
         } else if is_word(tokens[at]) && (at == 0 || !matches!(tokens[at - 1], "::" | ".")) {
             let end = chain_end(&tokens, at);
             // A single word is a name of the file's own; a crate shows itself by what follows it.
-            paths.extend((end > at + 1).then(|| tokens[at..end].concat()));
+            plain.extend((end > at + 1).then(|| tokens[at..end].concat()));
             at = end;
         } else {
             at += 1;
         }
     }
+    let plain: Vec<String> = plain.iter().map(|path| through_imports(path, &imported)).collect();
     let depth = depth_of(file);
-    let paths = paths.into_iter().map(|path| from_the_root(&path, depth));
+    let paths = imported.into_iter().chain(plain).map(|path| from_the_root(&path, depth));
     // A word before `::` that this file declares as a module is that module, not a crate of the same name.
     paths.filter(|path| !own_modules.iter().any(|own| path.split("::").next() == Some(own))).collect()
+}
+
+/// After `use crate::calls`, `calls::settings` is `crate::calls::settings`.
+fn through_imports(path: &str, imported: &[String]) -> String {
+    let (head, rest) = path.split_once("::").unwrap_or((path, ""));
+    let import = imported.iter().find(|import| import.rsplit("::").next() == Some(head));
+    import.map_or_else(|| path.to_owned(), |import| format!("{import}::{rest}"))
 }
 
 /// Is `path` the given path itself, or something inside it?
@@ -118,6 +126,13 @@ fn use_trees_and_plain_paths_are_spelled_out() {
         !named.iter().any(|path| path.starts_with("b::")),
         "a module of the file's own is no crate: {named:?}"
     );
+}
+
+#[test]
+fn a_path_that_begins_at_an_import_is_spelled_from_its_root() {
+    let named =
+        named_paths("src/config/mod.rs", "use crate::{calls, time as t}; fn f(x: calls::Governor) {}");
+    assert!(named.iter().any(|path| path == "crate::calls::Governor"), "{named:?}");
 }
 
 #[test]

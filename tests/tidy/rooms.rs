@@ -38,7 +38,11 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["src/cli"]),
     ("toml", &["src/config"]),
     ("serde", &["src/config", "src/cube", "src/store/schema", "src/admin", "src/verdict"]),
-    ("serde_json", &["src/config", "src/cube", "src/store/schema", "src/admin", "src/verdict"]),
+    // A decision's evidence is data of any shape.
+    (
+        "serde_json",
+        &["src/config", "src/cube", "src/store/schema", "src/admin", "src/verdict", "src/ledger/decisions"],
+    ),
     // At the command line errors are read by people; elsewhere a caller matches on them.
     ("anyhow", &["src/cli", "src/main"]),
 ];
@@ -72,10 +76,22 @@ fn is_room(name: &str) -> bool {
 fn may_name(room: &str, target: &str, inside: &str) -> bool {
     match room {
         "cli" | "lib" | "main" => true,
-        // Settings are plain data: reading the file must not reach into what it configures.
-        "config" => target != "cli" && ["Settings", "Limits"].iter().any(|kind| inside.ends_with(kind)),
+        "config" => target != "cli" && is_plain_settings(target, inside),
         _ => ROOMS.iter().any(|(name, doors)| *name == room && doors.contains(&target)),
     }
+}
+
+/// Reading the file must not reach into what it configures: only names, policies and rooms' settings are plain data.
+fn is_plain_settings(target: &str, inside: &str) -> bool {
+    let module = inside.split("::").nth(1);
+    let last = inside.rsplit("::").next().unwrap_or(inside);
+    ["ids", "time"].contains(&target)
+        || matches!(
+            (target, module),
+            (_, None | Some("settings")) | ("rules", Some("policy")) | ("telemetry", Some("logs"))
+        )
+        || last.ends_with("Settings")
+        || last.ends_with("Limits")
 }
 
 /// Foreign crates away from their homes.
