@@ -85,69 +85,73 @@ fn defaults(tenancy: &Tenancy) -> Table {
 }
 
 fn layer(s: &mut Section<'_>, under: &Layer) -> Layer {
-    let permissions = || choice([("allow", Permission::Allow), ("deny", Permission::Deny)]);
     let was = under.policy.clone();
-    let mut policy = BucketPolicy {
+    let per_minute = s.find("creates_per_minute", &rate(10_000_000).or_none()).unwrap_or(under.per_minute);
+    let burst = s.find("create_burst", &rate(10_000_000).or_none()).unwrap_or(under.burst);
+    let policy = BucketPolicy {
         limit: s.find("limit", &whole(0..=10_000_000).or_none()).unwrap_or(was.limit),
         retention: s.find("retention", &duration(Duration::ZERO..=YEAR)).map_or(was.retention, positive),
         reuse: s.find("reuse", &flag()).unwrap_or(was.reuse),
-        ids: s
-            .find("ids", &choice([("bare", IdForm::Bare), ("qualified", IdForm::Qualified)]))
-            .unwrap_or(was.ids),
-        unproven_delete: s
-            .find(
-                "unproven_delete",
-                &choice([("defer", UnprovenDelete::Defer), ("refuse", UnprovenDelete::Refuse)]),
-            )
-            .unwrap_or(was.unproven_delete),
-        on_timeout: s
-            .find(
-                "on_timeout",
-                &choice([
-                    ("client", OnTimeout::Client),
-                    ("pause", OnTimeout::Pause),
-                    ("kill", OnTimeout::Kill),
-                ]),
-            )
-            .unwrap_or(was.on_timeout),
+        ids: s.find("ids", &id_form()).unwrap_or(was.ids),
+        unproven_delete: s.find("unproven_delete", &unproven_delete()).unwrap_or(was.unproven_delete),
+        on_timeout: s.find("on_timeout", &on_timeout()).unwrap_or(was.on_timeout),
         default_timeout: s.find("default_timeout", &timeout()).unwrap_or(was.default_timeout),
         max_timeout: s.find("max_timeout", &timeout()).unwrap_or(was.max_timeout),
         template: s.find("template", &any_text()).map_or(was.template, filled),
         light_template: s.find("light_template", &any_text()).map_or(was.light_template, filled),
-        creates: None,
-        host_mount: s.find("host_mount", &permissions()).unwrap_or(was.host_mount),
-        distribution_scope: s.find("distribution_scope", &permissions()).unwrap_or(was.distribution_scope),
+        creates: per_minute.map(|per_minute| create_rate(per_minute, burst)),
+        host_mount: s.find("host_mount", &permission()).unwrap_or(was.host_mount),
+        distribution_scope: s.find("distribution_scope", &permission()).unwrap_or(was.distribution_scope),
     };
-    let per_minute = s.find("creates_per_minute", &rate(10_000_000).or_none()).unwrap_or(under.per_minute);
-    let burst = s.find("create_burst", &rate(10_000_000).or_none()).unwrap_or(under.burst);
-    policy.creates = per_minute
-        .map(|per_minute| CreateRate { per_minute, burst: burst.unwrap_or(five_seconds(per_minute)) });
     let layer = Layer { policy, per_minute, burst };
-    check(s, &layer);
+    // What is wrong below has been said there.
+    let said = complaints(under);
+    for complaint in complaints(&layer).iter().filter(|complaint| !said.contains(complaint)) {
+        s.complain(complaint);
+    }
+    if burst.is_some() && burst != under.burst && per_minute.is_none() {
+        s.complain("create_burst is set and creates_per_minute is not: a burst belongs to a rate");
+    }
     layer
 }
 
 /// What does not fit together within one effective policy.
-fn check(s: &mut Section<'_>, layer: &Layer) {
+fn complaints(layer: &Layer) -> Vec<String> {
     let policy = &layer.policy;
+    let mut found = Vec::new();
     if let (Some(default), Some(most)) = (policy.default_timeout, policy.max_timeout)
         && default > most
     {
         let (default, most) = (humantime::format_duration(default), humantime::format_duration(most));
-        s.complain(&format!("default_timeout is {default} and max_timeout {most} here: default_timeout must not exceed max_timeout"));
-    }
-    if layer.burst.is_some() && layer.per_minute.is_none() {
-        s.complain("create_burst is set and creates_per_minute is not here: a burst belongs to a rate");
+        found.push(format!(
+            "default_timeout is {default} and max_timeout is {most} here: default_timeout must not exceed max_timeout"
+        ));
     }
     if policy.reuse && policy.ids == IdForm::Bare && policy.unproven_delete == UnprovenDelete::Refuse {
-        s.complain(
+        found.push(
             "reuse is true, ids \"bare\" and unproven_delete \"refuse\" here: nobody could delete a reused sandbox; \
-             wanted ids = \"qualified\" or unproven_delete = \"defer\"",
+             wanted ids = \"qualified\" or unproven_delete = \"defer\""
+                .to_owned(),
         );
     }
-    if let Some(sentence) = super::not_yet::policy(policy) {
-        s.complain(sentence);
-    }
+    found.extend(super::not_yet::policy(policy).map(str::to_owned));
+    found
+}
+
+fn id_form() -> Kind<IdForm> {
+    choice([("bare", IdForm::Bare), ("qualified", IdForm::Qualified)])
+}
+
+fn unproven_delete() -> Kind<UnprovenDelete> {
+    choice([("defer", UnprovenDelete::Defer), ("refuse", UnprovenDelete::Refuse)])
+}
+
+fn on_timeout() -> Kind<OnTimeout> {
+    choice([("client", OnTimeout::Client), ("pause", OnTimeout::Pause), ("kill", OnTimeout::Kill)])
+}
+
+fn permission() -> Kind<Permission> {
+    choice([("allow", Permission::Allow), ("deny", Permission::Deny)])
 }
 
 fn timeout() -> Kind<Option<Duration>> {
@@ -162,9 +166,10 @@ fn filled(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The burst of a rate that names none: what may come in five seconds.
-fn five_seconds(per_minute: NonZeroU32) -> NonZeroU32 {
-    NonZeroU32::new(per_minute.get() / 12).unwrap_or(NonZeroU32::MIN)
+/// A rate; where no burst is named, it is what comes in five seconds.
+fn create_rate(per_minute: NonZeroU32, burst: Option<NonZeroU32>) -> CreateRate {
+    let five_seconds = NonZeroU32::new(per_minute.get() / 12).unwrap_or(NonZeroU32::MIN);
+    CreateRate { per_minute, burst: burst.unwrap_or(five_seconds) }
 }
 
 fn title(table: &Table) -> Option<String> {

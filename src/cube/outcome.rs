@@ -121,7 +121,7 @@ pub fn retry_after(header: Option<&str>, body: &[u8]) -> Option<u32> {
     said.trim().parse::<u32>().ok().map(|seconds| seconds.min(LONGEST))
 }
 
-/// The code of CubeMaster inside a message, read from its very beginning: what follows may quote the client.
+/// The code of `CubeMaster` inside a message, read from its very beginning: what follows may quote the client.
 #[must_use]
 pub fn cube_code(body: &[u8]) -> Option<i64> {
     let text = message(body)?;

@@ -105,11 +105,11 @@ fn values_that_do_not_fit_together_are_both_named() {
     );
     check(
         "[bucket_defaults]\nmax_timeout = \"1h\"\n[[bucket]]\nnamespace = \"a\"\nenv = \"b\"\ndefault_timeout = \"2h\"",
-        "bucket.a/b: default_timeout is 2h and max_timeout 1h here: default_timeout must not exceed max_timeout",
+        "bucket.a/b: default_timeout is 2h and max_timeout is 1h here: default_timeout must not exceed max_timeout",
     );
     check(
         "[bucket_defaults]\ncreate_burst = 5",
-        "bucket_defaults: create_burst is set and creates_per_minute is not here: a burst belongs to a rate",
+        "bucket_defaults: create_burst is set and creates_per_minute is not: a burst belongs to a rate",
     );
     check(
         "[write_path]\nwindow = \"59s\"",
@@ -129,6 +129,7 @@ fn an_upstream_is_an_address_that_does_not_lead_back() {
         ("http://localhost:3000", "0.0.0.0:3000"),
         ("http://127.0.0.1:3000/v1", "127.0.0.1:3000"),
         ("http://[::1]", "[::]:80"),
+        ("http://10.0.0.9:3000", "10.0.0.9:3000"),
     ] {
         let text = format!("[upstream]\nurl = \"{given}\"\n[listen]\nproxy = \"{listen}\"");
         let found = with_env(&text, &[]).unwrap_err();
@@ -217,7 +218,7 @@ fn what_this_version_does_not_have_is_refused_and_not_ignored() {
         r#"store.kind = "redis": this version has no Redis ledger yet; wanted "embedded", with one warden before this Cube"#,
     );
     check(
-        "[bucket_defaults]\nreuse = true",
+        "[bucket_defaults]\nreuse = true\n[[bucket]]\nnamespace = \"a\"\nenv = \"b\"",
         "bucket_defaults: reuse is true here: this version does not reuse sandboxes yet; wanted reuse = false",
     );
     check(
@@ -271,6 +272,10 @@ fn a_bucket_lives_by_the_defaults_then_its_environment_then_its_own_section() {
     assert_eq!((of("b/dev").limit, of("b/dev").retention), (Some(5), Some(Duration::from_hours(1))));
     let burst = |text: &str| of(text).creates.map(|rate| (rate.per_minute.get(), rate.burst.get()));
     assert_eq!((burst("a/prod"), burst("b/dev")), (Some((600, 7)), Some((600, 50))));
+    let unlimited = good(
+        "[bucket_defaults]\ncreates_per_minute = 60\ncreate_burst = 3\n[env_defaults.x]\ncreates_per_minute = \"none\"",
+    );
+    assert_eq!(unlimited.calls.policies.of(&bucket("a/x")).creates, None);
     let labels: Vec<_> = settings.calls.policies.labels().collect();
     assert_eq!(labels, ["a/prod", "default/dev", "other"]);
 }
@@ -302,6 +307,9 @@ fn a_reload_says_what_holds_at_once_and_what_waits_for_a_restart() {
     let difference = Settings::reloadable_difference(&old, &new);
     assert_eq!(difference.at_once, ["bucket_defaults.limit", "tenant.a.keys_sha256"]);
     assert_eq!(difference.after_restart, ["listen.proxy"]);
+    // Shown alike, and yet two keys.
+    let other = good(&tenant("a", "1", r#"["a/prod"]"#).replacen("11\"]", "12\"]", 1));
+    assert_eq!(Settings::reloadable_difference(&old, &other).at_once, ["tenant.a.keys_sha256"]);
     let gone = Settings::reloadable_difference(&old, &good(""));
     assert!(gone.at_once.contains(&"tenant.a.buckets".to_owned()) && gone.after_restart.is_empty());
 }

@@ -1,13 +1,14 @@
 //! The body of a create: read for what governance needs, edited without touching the rest.
 //!
 //! Must stay true: types are judged by Cube (it answers 422), not here, except where its parser would understand more
-//! than one thing: keys that stand twice, structs written as arrays. A field of a wrong type is never repaired by an
-//! edit. Both spellings of a key (`autoPause`, `auto_pause`) are one key.
+//! than one thing: keys that stand twice, structs written as arrays. A wrong type is noted, not repaired, and edits are
+//! made all the same: policy holds even if a later Cube takes such a type. Both spellings of a key (`autoPause`, `auto_pause`) are one key.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use super::labels::LabelNames;
 use super::splice::{Edit, Malformed, Member, Object, quoted};
@@ -229,13 +230,7 @@ impl CreateBody {
     }
 
     fn take_volumes(&mut self, value: &str) -> Result<(), Malformed> {
-        let mounts: Option<Vec<&serde_json::value::RawValue>> = match serde_json::from_str(value) {
-            Ok(mounts) => mounts,
-            Err(_) => {
-                self.leave("volumeMounts");
-                return Ok(());
-            }
-        };
+        let mounts: Option<Vec<Box<RawValue>>> = self.typed("volumeMounts", value);
         for mount in mounts.unwrap_or_default() {
             let object = Object::read("an item of volumeMounts", mount.get())?;
             let object = object.without_duplicates("an item of volumeMounts", as_written)?;
@@ -325,5 +320,152 @@ impl Lifecycle {
         };
         let set: Vec<_> = set.into_iter().map(|(name, json)| (spelled(name), json)).collect();
         (!set.is_empty()).then(|| object.with(&set))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+    use super::*;
+
+    fn read(text: &str) -> Result<CreateBody, Malformed> {
+        CreateBody::read(&Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    fn labels() -> Vec<(String, String)> {
+        [("env", "dev"), ("managed_by", "cubewarden")].map(|(key, value)| (key.into(), value.into())).to_vec()
+    }
+
+    fn edited(text: &str, edits: &Edits<'_>) -> (String, Vec<String>) {
+        let edited = read(text).unwrap().edit(edits);
+        (String::from_utf8(edited.body.to_vec()).unwrap(), edited.overwritten)
+    }
+
+    fn labelled(text: &str) -> (String, Vec<String>) {
+        edited(text, &Edits { set_metadata: labels(), ..Edits::default() })
+    }
+
+    #[test]
+    fn a_create_is_read_for_what_governance_needs() {
+        let body = read(
+            r#"{"templateID": "tpl-1", "timeout": 120, "metadata": {"team": "a b", "\u0068ost-mount": "[]"},
+            "distributionScope": ["10.0.0.1"], "lifecycle": {"onTimeout": "pause", "autoResume": true},
+            "volumeMounts": [{"name": "v1", "path": "/p"}, {"name": "v2"}], "auto_pause": true,
+            "autoResume": {"enabled": false}, "memory": false, "autoPauseMemory": true}"#,
+        )
+        .unwrap();
+        assert_eq!(body.template_id.as_deref(), Some("tpl-1"));
+        assert_eq!(body.timeout, Some(120));
+        assert_eq!(body.metadata["team"], "a b");
+        let lifecycle = Lifecycle { on_timeout: Some(OnTimeout::Pause), auto_resume: Some(true) };
+        assert_eq!(body.lifecycle, Some(lifecycle));
+        assert_eq!(body.volumes, ["v1", "v2"]);
+        assert_eq!((body.auto_pause, body.auto_resume), (Some(true), Some(false)));
+        assert_eq!((body.memory, body.auto_pause_memory), (Some(false), Some(true)));
+        assert!(body.chooses_nodes && body.mounts_host && body.left_to_cube.is_none());
+    }
+
+    #[test]
+    fn a_wrong_type_is_left_to_cube_and_said_to_be() {
+        for (text, field) in [
+            ("{}", "templateID"),
+            (r#"{"templateID":5}"#, "templateID"),
+            (r#"{"templateID":"t","timeout":1.5}"#, "timeout"),
+            (r#"{"templateID":"t","timeout":3000000000}"#, "timeout"),
+            (r#"{"templateID":"t","metadata":{"a":1}}"#, "metadata"),
+            (r#"{"templateID":"t","metadata":[]}"#, "metadata"),
+            (r#"{"templateID":"t","volumeMounts":5}"#, "volumeMounts"),
+            (r#"{"templateID":"t","volumeMounts":[{}]}"#, "volumeMounts"),
+            (r#"{"templateID":"t","lifecycle":{"onTimeout":"explode"}}"#, "lifecycle.onTimeout"),
+            (r#"{"templateID":"t","autoPause":"yes"}"#, "autoPause"),
+            (r#"{"templateID":"t","autoResume":{"enabled":1}}"#, "autoResume"),
+        ] {
+            assert_eq!(read(text).unwrap().left_to_cube, Some(field), "{text}");
+        }
+        let null = r#"{"templateID":"t","timeout":null,"metadata":null,"lifecycle":null,"network":null,"volumeMounts":null,"distributionScope":null,"autoPause":null,"autoResume":null}"#;
+        let null = read(null).unwrap();
+        assert!(null.left_to_cube.is_none() && null.lifecycle.is_none() && !null.chooses_nodes);
+    }
+
+    #[test]
+    fn what_two_readers_could_understand_differently_is_malformed() {
+        for text in [
+            r#"{"templateID":"t","templateID":"t"}"#,
+            r#"{"templateID":"t","template\u0049D":"t"}"#,
+            r#"{"templateID":"t","foo":1,"foo":1}"#,
+            r#"{"templateID":"t","autoPause":true,"auto_pause":false}"#,
+            r#"{"templateID":"t","metadata":{"a":"1","\u0061":"2"}}"#,
+            r#"{"templateID":"t","lifecycle":{"onTimeout":"kill","on_timeout":"pause"}}"#,
+            r#"{"templateID":"t","lifecycle":["kill",true]}"#,
+            r#"{"templateID":"t","network":{"allowOut":[],"allow_out":[]}}"#,
+            r#"{"templateID":"t","network":[]}"#,
+            r#"{"templateID":"t","autoResume":[true]}"#,
+            r#"{"templateID":"t","volumeMounts":[["v","/p"]]}"#,
+            r#"{"templateID":"t","volumeMounts":[{"name":"a","name":"b"}]}"#,
+            "[]",
+            "null",
+            "",
+            "{",
+            "hello",
+            r#"{"a":1}x"#,
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn labels_are_put_into_metadata_that_is_there_or_made_and_the_rest_keeps_its_bytes() {
+        let ours = r#""env":"dev","managed_by":"cubewarden""#;
+        for (before, after) in [
+            (r#"{"templateID":"t"}"#, format!(r#"{{"templateID":"t","metadata":{{{ours}}}}}"#)),
+            (
+                r#"{"metadata":null, "timeout" : 3e1 }"#,
+                format!(r#"{{"metadata":{{{ours}}}, "timeout" : 3e1 }}"#),
+            ),
+            (r#"{"metadata":{},"x":1.50}"#, format!(r#"{{"metadata":{{{ours}}},"x":1.50}}"#)),
+            (
+                r#"{"metadata":{ "ü\u002f" : "a\/b" }}"#,
+                format!(r#"{{"metadata":{{ "ü\u002f" : "a\/b" ,{ours}}}}}"#),
+            ),
+            ("{}", format!(r#"{{"metadata":{{{ours}}}}}"#)),
+        ] {
+            assert_eq!(labelled(before), (after, vec![]), "{before}");
+        }
+        for untouched in [r#"{"metadata":5}"#, r#"{"metadata":[] }"#] {
+            assert_eq!(labelled(untouched).0, untouched);
+        }
+    }
+
+    #[test]
+    fn reserved_keys_of_the_client_are_overwritten_or_taken_out_and_named() {
+        let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let before =
+            r#"{"metadata":{"env":"dev","a":"b", "\u006danaged_by" : "me" ,"CW_marker":"x","owner_id":"y"}}"#;
+        let after = r#"{"metadata":{"env":"dev","a":"b", "\u006danaged_by" : "cubewarden" }}"#;
+        assert_eq!(labelled(before), (after.into(), names(&["managed_by", "CW_marker", "owner_id"])));
+        let plain = r#"{"metadata":{"ENV":"x","Owner_ID":"y"}}"#;
+        assert_eq!(labelled(plain).1, names(&[]));
+    }
+
+    #[test]
+    fn timeout_lifecycle_and_dropped_fields_are_edited_in_place() {
+        let edits = Edits {
+            set_timeout: Some(60),
+            lifecycle: Some(Lifecycle { on_timeout: Some(OnTimeout::Kill), auto_resume: None }),
+            drop_fields: &["distributionScope"],
+            ..Edits::default()
+        };
+        for (before, after) in [
+            ("{}", r#"{"timeout":60,"lifecycle":{"onTimeout":"kill"}}"#),
+            (
+                r#"{"distribution_scope":[1], "timeout" : -1 ,"lifecycle":{"on_timeout":"pause", "auto_resume":true},"z":1}"#,
+                r#"{ "timeout" : 60 ,"lifecycle":{"on_timeout":"kill", "auto_resume":true},"z":1}"#,
+            ),
+            (r#"{"lifecycle":null}"#, r#"{"lifecycle":{"onTimeout":"kill"},"timeout":60}"#),
+        ] {
+            assert_eq!(edited(before, &edits).0, after, "{before}");
+        }
+        let same = r#"{ "templateID":"t" ,"metadata":null,"timeout":5}"#;
+        assert_eq!(edited(same, &Edits::default()).0, same);
     }
 }

@@ -68,8 +68,8 @@ macro_rules! small_body {
 
             /// The body with another value; everything else keeps its bytes. A body left to Cube stays as it is.
             #[must_use]
-            pub fn with(&self, value: &$type) -> Bytes {
-                let json = serde_json::Value::from(value.clone()).to_string();
+            pub fn with(&self, value: impl Into<$type>) -> Bytes {
+                let json = serde_json::Value::from(value.into()).to_string();
                 let text = std::str::from_utf8(&self.raw).ok().filter(|_| !self.left_to_cube);
                 let edited = text.and_then(|text| set_members(text, &[($key.to_owned(), json)]));
                 edited.map_or_else(|| self.raw.clone(), Bytes::from)
@@ -133,8 +133,8 @@ mod tests {
         for wrong in [r#"{"timeout":1.5}"#, r#"{"timeout":"5"}"#, r#"{"timeout":3000000000}"#, ""] {
             assert_eq!(of(wrong), (None, true), "{wrong}");
         }
-        assert_eq!(read(r#"{ "timeout" : 60, "x":1.0 }"#).unwrap().with(&5), r#"{ "timeout" : 5, "x":1.0 }"#);
-        assert_eq!(read("{}").unwrap().with(&5), r#"{"timeout":5}"#);
+        assert_eq!(read(r#"{ "timeout" : 60, "x":1.0 }"#).unwrap().with(5), r#"{ "timeout" : 5, "x":1.0 }"#);
+        assert_eq!(read("{}").unwrap().with(5), r#"{"timeout":5}"#);
     }
 
     #[test]

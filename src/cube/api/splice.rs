@@ -1,7 +1,7 @@
 //! A JSON object, cut along its own bytes.
 //!
 //! Must stay true: joining the pieces of an unedited object gives its text back, byte for byte; an edit touches the
-//! members it names and nothing else. serde_json finds the pieces, so what counts as JSON is what it says.
+//! members it names and nothing else. `serde_json` finds the pieces, so what counts as JSON is what it says.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
