@@ -2,7 +2,9 @@
 
 use super::driver::Sdk;
 use super::expected::{self, Seen};
-use super::{check, for_each_sdk};
+use super::{check, check_beginnings, for_each_sdk};
+use crate::cube::faults::Fault;
+use crate::cube::model::Plant;
 use crate::cube::{CubeSim, Profile};
 
 for_each_sdk!(a_life_on_a_bare_cube_is_as_recorded);
@@ -13,6 +15,26 @@ async fn a_life_on_a_bare_cube_is_as_recorded(sdk: Sdk) {
         let told = sdk.run(&cube.url(), "e2b_00", "life", &[]);
         check(sdk, &told, &expected::life(sdk, Seen::Bare(profile)));
         assert!(cube.alive().is_empty(), "{sdk} left something behind: {:?}", cube.alive());
+    }
+}
+
+for_each_sdk!(answers_like_the_wardens_are_read_as_stated);
+
+/// The words and statuses of refusals are chosen for how SDKs read them; here Cube itself says them.
+async fn answers_like_the_wardens_are_read_as_stated(sdk: Sdk) {
+    let cube = CubeSim::builder().start().await.expect("a simulator starts");
+    let id = cube.plant(Plant::default());
+    // The newest SDKs create by a route that this Cube does not have; an answer to their kill is read the same way.
+    let step = if sdk.speaks_v2() { "kill" } else { "create" };
+    let argument = if sdk.speaks_v2() { &id } else { "1" };
+    for (status, expected) in
+        [(429, expected::over_quota(sdk, step)), (504, expected::outcome_unknown(sdk, step))]
+    {
+        let body = format!(r#"{{"code":{status},"message":"words","error_code":"REASON"}}"#);
+        let standing = cube.fault(Fault::Refuse { status, body });
+        let told = sdk.run(&cube.url(), "e2b_00", step, &[argument]);
+        check_beginnings(sdk, &told, &[&expected]);
+        cube.remove_fault(standing);
     }
 }
 

@@ -157,3 +157,27 @@ fn set_timeout_killed(sdk: Sdk, seen: Seen) -> String {
     }
     sdk.misses(step, "<id 1>", GONE)
 }
+
+/// How a call refused for want of room begins: the status and this SDK's class; the words are the server's.
+pub(super) fn over_quota(sdk: Sdk, step: &str) -> String {
+    let raised = match sdk {
+        Sdk::Python("2.15.2") => "RateLimitException \"429: ",
+        Sdk::Python(_) => "RateLimitException 429 \"429: ",
+        Sdk::Js("2.12.1") => "RateLimitError \"Rate limit exceeded",
+        Sdk::Js(_) => "RateLimitError 429 \"Rate limit exceeded",
+        Sdk::Cube(_) => "ApiError 429 ",
+    };
+    format!("{step}: raises {raised}")
+}
+
+/// How a call whose answer was lost begins.
+pub(super) fn outcome_unknown(sdk: Sdk, step: &str) -> String {
+    let raised = match sdk {
+        Sdk::Python("2.15.2") => "SandboxException \"504: ",
+        Sdk::Python(_) => "SandboxException 504 \"504: ",
+        Sdk::Js("2.12.1") => "SandboxError \"504: ",
+        Sdk::Js(_) => "SandboxError 504 \"504: ",
+        Sdk::Cube(_) => "ApiError 504 ",
+    };
+    format!("{step}: raises {raised}")
+}

@@ -58,3 +58,12 @@ fn check(sdk: Sdk, told: &[driver::Step], expected: &[String]) {
     let (told_here, expected_here) = (told.get(same), expected.get(same));
     assert_eq!(told_here, expected_here, "{sdk}, after {:#?}", &told[..same]);
 }
+
+/// Each step begins as expected: class and status, where the words are the server's business.
+#[track_caller]
+fn check_beginnings(sdk: Sdk, told: &[driver::Step], expected: &[&str]) {
+    let told: Vec<String> = told.iter().map(driver::Step::told).collect();
+    let fits = told.len() == expected.len()
+        && told.iter().zip(expected).all(|(told, begin)| told.starts_with(begin));
+    assert!(fits, "{sdk} told {told:#?} where this was expected {expected:#?}");
+}
