@@ -5,3 +5,5 @@ mod cube;
 mod cube_answers;
 mod proxy;
 mod pure;
+mod sdk;
+mod tidy;
