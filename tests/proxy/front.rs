@@ -27,11 +27,12 @@ struct Governance(mpsc::UnboundedSender<String>);
 #[async_trait]
 impl Calls for Governance {
     fn route(&self, head: &Parts) -> Route {
-        match head.uri.path().starts_with("/governed/") {
-            true => Route::Govern {
+        if head.uri.path().starts_with("/governed/") {
+            Route::Govern {
                 body_limit: BODY_LIMIT,
-            },
-            false => Route::Pass,
+            }
+        } else {
+            Route::Pass
         }
     }
 
