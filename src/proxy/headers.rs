@@ -65,7 +65,8 @@ pub(super) fn set_length(status: StatusCode, headers: &mut HeaderMap, length: us
     remove(headers, |name| {
         name == header::TRANSFER_ENCODING || name == header::TRAILER
     });
-    if status == StatusCode::NO_CONTENT || status.is_informational() {
+    let bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if bodiless || status.is_informational() {
         remove(headers, |name| name == header::CONTENT_LENGTH);
     } else {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));

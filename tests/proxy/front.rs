@@ -10,7 +10,7 @@ use cubewarden::cube::transport::{self, Transport};
 use cubewarden::proxy::{
     Caller, Calls, Finished, Observer, Proxy, Reply, Route, Settings, Wiring, serve_connection,
 };
-use cubewarden::time::{Chance, ManualClock, UnixMillis};
+use cubewarden::time::{Chance, Clock, ManualClock, UnixMillis};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use tokio::net::TcpListener;
@@ -54,12 +54,12 @@ impl Calls for Governance {
             _ => {}
         }
         self.0.send(format!("ended {path}")).unwrap();
-        let length = Response::builder()
+        let answer = Response::builder()
             .header("Connection", "close, X-Inner")
             .header("X-Inner", "hop")
             .header("Transfer-Encoding", "chunked")
             .header("X-Outer", "end");
-        Reply::Answer(length.body(body).unwrap())
+        Reply::Answer(answer.body(body).unwrap())
     }
 }
 
@@ -136,7 +136,6 @@ impl Front {
 }
 
 pub(crate) async fn pass(clock: &ManualClock, by: Duration) {
-    use cubewarden::time::Clock;
     let waits = async {
         while clock
             .next_due()

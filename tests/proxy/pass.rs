@@ -139,6 +139,50 @@ async fn an_http_1_0_client_gets_an_answer_that_ends_with_its_connection() {
 }
 
 #[tokio::test]
+async fn an_http_1_0_client_that_asks_to_be_kept_is_kept() {
+    let (upstream, _front, mut client) = scene().await;
+    client
+        .say("GET /1 HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n\r\n")
+        .await;
+    let mut up = upstream.accept().await;
+    assert_eq!(up.hear_head().await, "GET /1 HTTP/1.1\r\nHost: h\r\n\r\n");
+    up.say("HTTP/1.1 200 OK\r\ndate: x\r\ncontent-length: 2\r\n\r\nok")
+        .await;
+    let answer = client.hear_until("\r\n\r\nok").await;
+    assert_eq!(field(&answer, "connection"), Some("keep-alive"));
+    client.say("GET /2 HTTP/1.0\r\nHost: h\r\n\r\n").await;
+    assert!(up.hear_head().await.starts_with("GET /2 "));
+}
+
+#[tokio::test]
+async fn compressed_bytes_pass_as_they_are() {
+    let (upstream, _front, mut client) = scene().await;
+    client
+        .say("GET /z HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip, br\r\n\r\n")
+        .await;
+    let mut up = upstream.accept().await;
+    assert_eq!(
+        field(&up.hear_head().await, "accept-encoding"),
+        Some("gzip, br")
+    );
+    let bytes: Vec<u8> = (0..=255).collect();
+    up.say("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 256\r\n\r\n")
+        .await;
+    up.say(&bytes).await;
+    assert_eq!(
+        field(&client.hear_head().await, "content-encoding"),
+        Some("gzip")
+    );
+    assert!(
+        client
+            .hear(256)
+            .await
+            .chars()
+            .eq(bytes.into_iter().map(char::from))
+    );
+}
+
+#[tokio::test]
 async fn an_absolute_target_names_the_host_and_a_prefix_comes_before_the_path() {
     let upstream = Upstream::listen().await;
     let front = Front::with(upstream.address(), "/cubeapi/", false).await;
