@@ -215,11 +215,7 @@ impl Builder {
         let mut tasks = vec![tokio::spawn(sweep(shared))];
         if let Some(admin) = admin {
             let door = TcpListener::bind(admin).await?;
-            *handle
-                .0
-                .admin
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some(door.local_addr()?);
+            *handle.0.admin.lock().unwrap_or_else(PoisonError::into_inner) = Some(door.local_addr()?);
             tasks.push(tokio::spawn(admin::serve(handle.clone(), door)));
         }
         Ok(CubeSim { handle, tasks })
@@ -246,10 +242,7 @@ impl Builder {
             memory: self.memory,
             cube: Mutex::new(cube),
             faults: Mutex::new(Faults::default()),
-            rate: self
-                .rate
-                .filter(|_| locked)
-                .map(|rate| Mutex::new(RateLimit::new(rate))),
+            rate: self.rate.filter(|_| locked).map(|rate| Mutex::new(RateLimit::new(rate))),
             seen: Mutex::new(VecDeque::new()),
             requests: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -318,24 +311,12 @@ impl Handle {
     }
 
     fn listen_on(&self, listener: TcpListener) {
-        let task = tokio::spawn(listen(
-            Arc::clone(&self.0.shared),
-            self.0.router.clone(),
-            listener,
-        ));
-        *self
-            .0
-            .listening
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(task);
+        let task = tokio::spawn(listen(Arc::clone(&self.0.shared), self.0.router.clone(), listener));
+        *self.0.listening.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
     }
 
     fn take_listening(&self) -> Option<JoinHandle<()>> {
-        self.0
-            .listening
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.0.listening.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -384,10 +365,7 @@ impl Handle {
 
     /// Lets all requests go that are held now.
     pub(crate) fn release(&self) {
-        self.0
-            .shared
-            .releases
-            .send_modify(|released| *released += 1);
+        self.0.shared.releases.send_modify(|released| *released += 1);
     }
 
     fn apply_world(&self) {
@@ -430,23 +408,14 @@ impl Handle {
     /// Puts a sandbox there; its id.
     pub(crate) fn plant(&self, plant: Plant) -> String {
         let shared = &self.0.shared;
-        let id = shared
-            .cube()
-            .plant(plant, shared.clock.now(), &shared.chance);
+        let id = shared.cube().plant(plant, shared.clock.now(), &shared.chance);
         shared.stirred.notify_one();
         id
     }
 
     /// Puts `count` sandboxes there that never time out, each with this metadata; their ids.
-    pub(crate) fn seed_sandboxes(
-        &self,
-        count: usize,
-        metadata: &BTreeMap<String, String>,
-    ) -> Vec<String> {
-        let one = || Plant {
-            metadata: metadata.clone(),
-            ..Plant::default()
-        };
+    pub(crate) fn seed_sandboxes(&self, count: usize, metadata: &BTreeMap<String, String>) -> Vec<String> {
+        let one = || Plant { metadata: metadata.clone(), ..Plant::default() };
         (0..count).map(|_| self.plant(one())).collect()
     }
 
@@ -463,9 +432,7 @@ impl Handle {
     /// All sandboxes, snapshots and volumes are lost, and late work with them.
     pub(crate) fn forget_everything(&self) {
         let shared = &self.0.shared;
-        shared
-            .cube()
-            .forget_everything(shared.clock.now(), &shared.chance);
+        shared.cube().forget_everything(shared.clock.now(), &shared.chance);
     }
 }
 
@@ -491,10 +458,7 @@ impl Handle {
     /// Requests and connections so far.
     pub(crate) fn counters(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(std::sync::atomic::Ordering::Relaxed);
-        (
-            load(&self.0.shared.requests),
-            load(&self.0.shared.connections),
-        )
+        (load(&self.0.shared.requests), load(&self.0.shared.connections))
     }
 
     /// Moves the clock on and lets happen what comes due; `None` if the clock is the machine's.

@@ -20,11 +20,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// The status code; 0 if there was no answer.
     pub(crate) fn code(&self) -> u16 {
-        self.status
-            .rsplit(' ')
-            .next()
-            .and_then(|code| code.parse().ok())
-            .unwrap_or(0)
+        self.status.rsplit(' ').next().and_then(|code| code.parse().ok()).unwrap_or(0)
     }
 
     /// The body; null if it is not JSON.
@@ -39,13 +35,7 @@ pub(crate) async fn call(addr: SocketAddr, method: &str, path: &str, body: Value
 }
 
 /// The same by another user agent.
-pub(crate) async fn call_as(
-    addr: SocketAddr,
-    agent: &str,
-    method: &str,
-    path: &str,
-    body: Value,
-) -> Answer {
+pub(crate) async fn call_as(addr: SocketAddr, agent: &str, method: &str, path: &str, body: Value) -> Answer {
     ask(addr, &request(agent, method, path, &body)).await
 }
 
@@ -57,15 +47,12 @@ pub(crate) fn request(agent: &str, method: &str, path: &str, body: &Value) -> Ve
     }
     let body = body.to_string();
     let length = body.len();
-    format!("{lead}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
-        .into_bytes()
+    format!("{lead}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
 }
 
 /// One request on a connection of its own.
 pub(crate) async fn ask(addr: SocketAddr, request: &[u8]) -> Answer {
-    let mut tcp = TcpStream::connect(addr)
-        .await
-        .expect("the simulator listens");
+    let mut tcp = TcpStream::connect(addr).await.expect("the simulator listens");
     // It may answer and close before it has read all of a bad request.
     let _broken = tcp.write_all(request).await;
     let head_only = request.starts_with(b"HEAD ");
@@ -81,18 +68,14 @@ pub(crate) async fn ask(addr: SocketAddr, request: &[u8]) -> Answer {
 
 fn complete(bytes: &[u8], head_only: bool) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    let text = text
-        .strip_prefix("HTTP/1.1 100 Continue\r\n\r\n")
-        .unwrap_or(&text);
+    let text = text.strip_prefix("HTTP/1.1 100 Continue\r\n\r\n").unwrap_or(&text);
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
         return false;
     };
     match framing(head, head_only) {
         "chunked" => body.ends_with("0\r\n\r\n"),
         "length" => {
-            let length = head
-                .lines()
-                .find_map(|line| line.strip_prefix("content-length: "));
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
             length.is_some_and(|length| length.parse() == Ok(body.len()))
         }
         "close" => false,
@@ -123,16 +106,8 @@ fn parse(bytes: &[u8], head_only: bool) -> Answer {
     let framing = framing(head, head_only);
     let mut lines = head.split("\r\n").map(str::to_owned);
     let status = lines.next().unwrap_or_default();
-    let status: Vec<&str> = status
-        .trim_start_matches("HTTP/")
-        .splitn(3, ' ')
-        .take(2)
-        .collect();
-    let body = if framing == "chunked" {
-        unchunked(body)
-    } else {
-        body.to_owned()
-    };
+    let status: Vec<&str> = status.trim_start_matches("HTTP/").splitn(3, ' ').take(2).collect();
+    let body = if framing == "chunked" { unchunked(body) } else { body.to_owned() };
     Answer {
         status: status.join(" "),
         framing,

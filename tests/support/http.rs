@@ -57,7 +57,12 @@ impl Caller {
     }
 
     /// One call; an answer that does not come is an error in words.
-    pub(crate) async fn try_call(&self, method: &str, path: &str, body: Option<&str>) -> Result<Answer, String> {
+    pub(crate) async fn try_call(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+    ) -> Result<Answer, String> {
         let method = Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?;
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         for (name, value) in &self.headers {

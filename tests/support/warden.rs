@@ -77,7 +77,8 @@ impl Builder {
             ("CUBEWARDEN_LISTEN_PROXY", "127.0.0.1:3000"),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        config::load(&self.config, env).unwrap_or_else(|problems| panic!("the test's configuration: {problems}"))
+        config::load(&self.config, env)
+            .unwrap_or_else(|problems| panic!("the test's configuration: {problems}"))
     }
 
     pub(crate) async fn start(self) -> Running {
