@@ -1,5 +1,7 @@
 //! `/healthz`: the process runs. `/readyz`: ledger and Cube answer.
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::json;
@@ -37,10 +39,12 @@ impl Admin {
         let ledger_error = imported.as_ref().err().map(ToString::to_string).or(health.ledger_error);
         let first_import_done = imported.unwrap_or(false);
         let settled = first_import_done || health.listing_off.is_some();
-        let ready = ledger_error.is_none() && health.upstream_up && settled;
+        let draining = self.draining.load(Ordering::Relaxed);
+        let ready = ledger_error.is_none() && health.upstream_up && settled && !draining;
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         let body = json!({
             "ready": ready,
+            "draining": draining,
             "ledger": { "up": ledger_error.is_none(), "error": ledger_error, "id": self.ledger.id().as_str() },
             "upstream": { "up": health.upstream_up, "name": self.ledger.upstream().as_str() },
             "first_import_done": first_import_done,

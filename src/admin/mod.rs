@@ -16,6 +16,7 @@ pub mod settings;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -49,6 +50,8 @@ pub struct Admin {
     ledger: Arc<Ledger>,
     metrics: Arc<Metrics>,
     outlook: Arc<dyn Outlook>,
+    /// Whether the process has been told to stop.
+    draining: AtomicBool,
 }
 
 impl fmt::Debug for Admin {
@@ -66,7 +69,12 @@ impl Admin {
         metrics: Arc<Metrics>,
         outlook: Arc<dyn Outlook>,
     ) -> Self {
-        Self { token, ledger, metrics, outlook }
+        Self { token, ledger, metrics, outlook, draining: AtomicBool::new(false) }
+    }
+
+    /// From here on the warden is not ready: whoever sends it calls should send them elsewhere.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
     }
 
     /// Answers one request.

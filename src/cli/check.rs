@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::warden::{open_store, transport};
-use super::{load, ways_round};
+use super::{load, say, ways_round};
 use crate::calls::classify::Call;
 use crate::config::Settings;
 use crate::cube::client::{Client, ListFailed};
@@ -64,11 +64,11 @@ pub(super) fn run(file: Option<&Path>, as_json: bool) -> anyhow::Result<ExitCode
         anyhow::Ok(findings)
     })?;
     let failed = findings.iter().any(|finding| finding.mark == Mark::Failed);
-    if as_json {
-        println!("{}", report(&settings, &findings, !failed));
+    say(&if as_json {
+        format!("{}\n", report(&settings, &findings, !failed))
     } else {
-        print(&settings, &findings);
-    }
+        in_words(&settings, &findings)
+    })?;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -83,14 +83,12 @@ fn report(settings: &Settings, findings: &[Finding], ok: bool) -> Value {
     json!({ "ok": ok, "settings": settings.collect::<Vec<_>>(), "checks": findings.collect::<Vec<_>>() })
 }
 
-fn print(settings: &Settings, findings: &[Finding]) {
-    for value in &settings.effective {
-        println!("{value}");
-    }
-    println!();
-    for finding in findings {
-        println!("{:8} {}: {}", finding.mark.name(), finding.about, finding.says);
-    }
+fn in_words(settings: &Settings, findings: &[Finding]) -> String {
+    let settings = settings.effective.iter().map(|value| format!("{value}\n"));
+    let findings = findings
+        .iter()
+        .map(|finding| format!("{:8} {}: {}\n", finding.mark.name(), finding.about, finding.says));
+    settings.chain(["\n".to_owned()]).chain(findings).collect()
 }
 
 /// Reachability, and whether Cube takes the warden's own key.

@@ -10,7 +10,9 @@ mod serve;
 pub mod warden;
 mod ways_round;
 
+use std::ffi::OsString;
 use std::fmt;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -56,22 +58,30 @@ struct Configured {
 
 /// A configuration that cannot be used.
 #[derive(Debug)]
-struct BadConfiguration {
-    file: Option<PathBuf>,
-    problems: Problems,
+enum BadConfiguration {
+    /// The file cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// What it says, or what the environment says, is wrong.
+    Wrong(Option<PathBuf>, Problems),
 }
 
 impl fmt::Display for BadConfiguration {
     /// One line of heading, then one for each problem.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.file {
-            Some(file) => write!(f, "the configuration {} cannot be used:", file.display())?,
-            None => write!(f, "the configuration cannot be used:")?,
-        }
-        for problem in self.problems.iter() {
-            write!(f, "\n  {problem}")?;
-        }
-        Ok(())
+        let problems = match self {
+            Self::Unreadable(file, error) => {
+                return write!(f, "read the configuration {}: {error}", file.display());
+            }
+            Self::Wrong(Some(file), problems) => {
+                write!(f, "the configuration {} cannot be used:", file.display())?;
+                problems
+            }
+            Self::Wrong(None, problems) => {
+                f.write_str("the configuration cannot be used:")?;
+                problems
+            }
+        };
+        problems.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
     }
 }
 
@@ -93,15 +103,26 @@ pub fn main() -> ExitCode {
 }
 
 /// Reads the configuration: the file, if there is one, under the environment.
-fn load(file: Option<&Path>) -> anyhow::Result<Settings> {
-    let text = match file {
+fn load(file: Option<&Path>) -> Result<Settings, BadConfiguration> {
+    let owned = file.map(Path::to_owned);
+    let text = match &owned {
         Some(file) => std::fs::read_to_string(file)
-            .with_context(|| format!("read the configuration {}", file.display()))?,
+            .map_err(|error| BadConfiguration::Unreadable(file.clone(), error))?,
         None => String::new(),
     };
     // Variables that are not Unicode cannot be ours.
-    let env = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    config::load(&text, env)
-        .map_err(|problems| BadConfiguration { file: file.map(Path::to_owned), problems }.into())
+    let unicode =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let env = std::env::vars_os().filter_map(unicode);
+    config::load(&text, env).map_err(|problems| BadConfiguration::Wrong(owned, problems))
+}
+
+/// Writes what was asked for. A reader that has seen enough and left is no failure.
+fn say(text: &str) -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("write to standard output")
+        }
+        _ => Ok(()),
+    }
 }

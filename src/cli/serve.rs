@@ -165,6 +165,7 @@ impl Serving {
 
     /// Stops accepting, and is ready when the last connection, call and task is over.
     async fn finish(self, warden: &Warden) {
+        warden.admin.drain();
         self.stop.send_replace(true);
         for part in [self.proxy, self.tasks] {
             if let Err(error) = part.await {

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// CubeMaster, which asks nobody for a key.
+/// `CubeMaster`, which asks nobody for a key.
 const CUBE_MASTER: u16 = 8089;
 /// The state of a listening socket in the kernel's tables.
 const LISTENING: &str = "0A";
@@ -20,7 +20,7 @@ pub(super) fn listening_on(port: u16) -> Vec<IpAddr> {
     found
 }
 
-/// The same for CubeMaster.
+/// The same for `CubeMaster`.
 pub(super) fn cube_master() -> (u16, Vec<IpAddr>) {
     (CUBE_MASTER, listening_on(CUBE_MASTER))
 }
