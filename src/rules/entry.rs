@@ -67,7 +67,7 @@ impl Default for Timing {
 }
 
 /// How an entry came into the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// Asked for through the warden.
     Created,
@@ -78,7 +78,7 @@ pub enum Origin {
 }
 
 /// CPU and memory, for reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Thousandths of a CPU.
     pub cpu_milli: u64,
@@ -87,7 +87,7 @@ pub struct Shape {
 }
 
 /// A call under way upstream that touches the sandbox. It lapses by itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operation {
     /// Which registration.
     pub id: OperationId,
@@ -98,7 +98,7 @@ pub struct Operation {
 }
 
 /// Who wants an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Actor {
     /// The tenant's own DELETE (or `timeout 0`).
     Client,
@@ -111,6 +111,15 @@ pub enum Actor {
 }
 
 impl Actor {
+    /// Whether it gives way to a call under way: the warden's own wishes do, the holder's and an operator's do not.
+    #[must_use]
+    pub fn yields(self) -> bool {
+        match self {
+            Self::Abandoned | Self::Recovery => true,
+            Self::Client | Self::Operator => false,
+        }
+    }
+
     /// The name in records.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -124,7 +133,7 @@ impl Actor {
 }
 
 /// What makes us sure that a sandbox does not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Proof {
     /// DELETE answered 204.
     Deleted,
@@ -153,7 +162,7 @@ impl Proof {
 }
 
 /// A written-down intent to kill and how far it got.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Kill {
     /// Who wanted it.
     pub actor: Actor,
@@ -166,7 +175,7 @@ pub struct Kill {
 }
 
 /// Running or paused; both hold a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activity {
     /// Running, as far as known.
     Running,
@@ -175,7 +184,7 @@ pub enum Activity {
 }
 
 /// Where an entry stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// A slot is held; nothing was sent.
     Reserved,
@@ -226,7 +235,7 @@ impl State {
 }
 
 /// One sandbox, or one create on its way, keyed by its marker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// The key, also Cube's `cw_marker`.
     pub marker: Marker,
@@ -460,10 +469,11 @@ impl Entry {
     pub fn missed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
         let State::Ambiguous { misses } = self.state else { return Err(self.unfit()) };
         let horizon = self.dispatched.unwrap_or(self.asked).plus(timing.horizon);
-        if misses + 1 >= 3 && now >= horizon {
+        let misses = misses.saturating_add(1);
+        if misses >= 3 && now >= horizon {
             return Ok(self.bury(Proof::NeverCame, now, timing));
         }
-        self.state = State::Ambiguous { misses: misses.saturating_add(1) };
+        self.state = State::Ambiguous { misses };
         self.due = Some(now.plus(timing.search));
         Ok(self)
     }
@@ -522,12 +532,17 @@ impl Entry {
         self
     }
 
-    /// Looked at because its deadline had passed, and it lives: look again later, more and more seldom.
+    /// Looked at because its deadline had passed, and it lives: look again later, more and more seldom. What is no
+    /// longer live keeps its appointment.
     #[must_use]
     pub fn outlived(mut self, now: UnixMillis, timing: &Timing) -> Self {
+        if !self.usable() {
+            return self;
+        }
         let overdue = self.deadline.map_or(Duration::ZERO, |deadline| now.since(deadline));
-        let wait = overdue.clamp(timing.deadline_grace, Duration::from_secs(60));
-        self.due = Some(now.plus(wait));
+        let look = now.plus(overdue.clamp(timing.deadline_grace, Duration::from_secs(60)));
+        // The end of a claim is not put off by a look at the deadline.
+        self.due = self.claim_until.filter(|claim| *claim > now).map(|claim| claim.min(look)).or(Some(look));
         self
     }
 
@@ -540,7 +555,7 @@ impl Entry {
         if !self.usable() {
             return Err(self.unfit());
         }
-        if self.busy(now) && matches!(actor, Actor::Recovery) {
+        if self.busy(now) && actor.yields() {
             return Err(Unfit::Busy);
         }
         self.state = State::Killing(Kill { actor, since: now, attempts: 0, absent_once: false });
@@ -571,8 +586,10 @@ impl Entry {
     /// # Errors
     /// [`Unfit`] if the proof does not hold.
     pub fn absent(self, proof: Proof, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
-        match self.state {
-            State::Live(_) | State::Killing(_) | State::Quarantined(_) => {}
+        match (&self.state, proof) {
+            // These two prove something of what was never born.
+            (_, Proof::NeverCame | Proof::NeverSent) => return Err(self.unfit()),
+            (State::Live(_) | State::Killing(_) | State::Quarantined(_), _) => {}
             _ => return Err(self.unfit()),
         }
         if self.busy(now) {
@@ -671,3 +688,6 @@ pub enum KillFailure {
     /// Unclear or refused.
     Failed,
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -387,10 +387,16 @@ pub fn encode_entry(entry: &Entry) -> Vec<u8> {
 /// # Errors
 /// A text that says what is wrong: not ours, of a later format, or malformed.
 pub fn decode_entry(value: &[u8]) -> Result<Entry, String> {
-    let written: Written = decode(value)?;
-    if written.v > FORMAT {
-        return Err(format!("it has format {}, and this version reads up to {FORMAT}", written.v));
+    /// The one field that every format has: a later one may lack or rename all others.
+    #[derive(Deserialize)]
+    struct Format {
+        v: u32,
     }
+    let Format { v } = decode(value)?;
+    if v > FORMAT {
+        return Err(format!("it has format {v}, and this version reads up to {FORMAT}"));
+    }
+    let written: Written = decode(value)?;
     read_entry(written).map_err(|malformed| malformed.to_string())
 }
 
@@ -426,3 +432,6 @@ fn read_entry(written: Written) -> Result<Entry, Malformed> {
         due: written.due.map(UnixMillis),
     })
 }
+
+#[cfg(test)]
+mod tests;
