@@ -53,11 +53,11 @@ mod tests {
             let others = [current.0 - 1, current.0 + 1, 0].map(|other| Some(Generation(other)));
             for actor in ACTORS {
                 for stale in others {
-                    assert_eq!(decide(actor, &entry, stale, now), Decision::Fenced);
+                    assert_eq!(decide(actor, entry, stale, *now), Decision::Fenced);
                 }
-                let decision = decide(actor, &entry, None, now);
-                assert_eq!(decision, decide(actor, &entry, Some(current), now));
-                check(decision, actor, &entry, now);
+                let decision = decide(actor, entry, None, *now);
+                assert_eq!(decision, decide(actor, entry, Some(current), *now));
+                check(decision, actor, entry, *now);
                 decisions += 1;
             }
         }

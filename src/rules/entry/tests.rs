@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use super::*;
 
@@ -136,52 +137,64 @@ fn happen(entry: Entry, event: Event, now: UnixMillis) -> Result<Entry, Unfit> {
     }
 }
 
-/// Walks, calling `step` with each event that fits: before, event, time, after. Gives what was reached, each once.
-fn walk(mut step: impl FnMut(&Entry, Event, UnixMillis, &Entry)) -> Vec<(Entry, UnixMillis)> {
-    let mut reached = HashSet::new();
+/// Where the walk has been.
+struct Walk {
+    /// Every entry that six events can make, with the time of the last one.
+    reached: HashSet<(Entry, UnixMillis)>,
+    /// How many events fitted.
+    steps: usize,
+}
+
+/// The walk is long, so that it is made once for all tests; it checks each step as it goes.
+static WALK: LazyLock<Walk> = LazyLock::new(walk);
+
+fn walk() -> Walk {
+    let mut walk = Walk { reached: HashSet::new(), steps: 0 };
     let mut edge: Vec<(Entry, UnixMillis)> = [None, Some("key")].map(|claim| (reserved(claim), START)).into();
-    for depth in 0..=DEPTH {
-        edge.retain(|found| reached.insert(found.clone()));
-        if depth == DEPTH {
-            break;
-        }
-        let mut next = Vec::new();
-        for (entry, before) in &edge {
-            for now in [*before, before.plus(STEP)] {
-                for event in events(now) {
-                    if let Ok(after) = happen(entry.clone(), event, now) {
-                        step(entry, event, now, &after);
-                        next.push((after, now));
-                    }
-                }
-            }
-        }
+    for _ in 0..DEPTH {
+        edge.retain(|found| walk.reached.insert(found.clone()));
+        let next: Vec<_> = edge.iter().flat_map(|(entry, now)| after_one_event(entry, *now)).collect();
+        walk.steps += next.len();
         edge = next;
     }
-    reached.into_iter().collect()
+    walk.reached.extend(edge);
+    walk
+}
+
+/// What `entry` may be after one event, at once or a step later; each checked.
+fn after_one_event(before: &Entry, since: UnixMillis) -> Vec<(Entry, UnixMillis)> {
+    let mut next = Vec::new();
+    for now in [since, since.plus(STEP)] {
+        for event in events(now) {
+            if let Ok(after) = happen(before.clone(), event, now) {
+                check(before, event, now, &after);
+                next.push((after, now));
+            }
+        }
+    }
+    next
+}
+
+fn check(before: &Entry, event: Event, now: UnixMillis, after: &Entry) {
+    let story = || format!("{event:?} at {now:?}\nbefore {before:?}\nafter {after:?}");
+    identity_stays(before, after, &story);
+    a_slot_is_freed_by_proof_alone(before, event, now, after, &story);
+    there_is_no_way_back(before, event, after, &story);
+    a_kill_gives_way(before, event, now, &story);
+    an_appointment_is_kept(now, after, &story);
+    what_is_not_live_has_nothing_of_the_living(after, &story);
 }
 
 /// Every entry that six events can make, with the time of the last one.
-pub(in crate::rules) fn reachable() -> Vec<(Entry, UnixMillis)> {
-    walk(|_, _, _, _| {})
+pub(in crate::rules) fn reachable() -> impl Iterator<Item = &'static (Entry, UnixMillis)> {
+    WALK.reached.iter()
 }
 
 #[test]
 fn in_every_state_that_six_events_can_reach_what_must_stay_true_is_true() {
-    let mut steps = 0;
-    let reached = walk(|before, event, now, after| {
-        let story = || format!("{event:?} at {now:?}\nbefore {before:?}\nafter {after:?}");
-        identity_stays(before, after, &story);
-        a_slot_is_freed_by_proof_alone(before, event, now, after, &story);
-        there_is_no_way_back(before, event, after, &story);
-        a_kill_gives_way(before, event, now, &story);
-        an_appointment_is_kept(now, after, &story);
-        what_is_not_live_has_nothing_of_the_living(after, &story);
-        steps += 1;
-    });
-    let named = |name| reached.iter().filter(|(entry, _)| entry.state.name() == name).count();
+    let named = |name| reachable().filter(|(entry, _)| entry.state.name() == name).count();
     assert_eq!(State::NAMES.map(named), [14, 54, 476, 19423, 40352, 3767, 194, 4038]);
-    assert_eq!((reached.len(), steps), (68_318, 476_878));
+    assert_eq!((WALK.reached.len(), WALK.steps), (68_318, 476_878));
 }
 
 fn identity_stays(before: &Entry, after: &Entry, story: &impl Fn() -> String) {
