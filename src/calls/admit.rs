@@ -37,7 +37,7 @@ enum Try {
 impl Governor {
     /// Takes a slot, waiting in line if need be.
     pub(super) async fn admit(&self, ask: &Ask, wish: &ledger::Ask) -> Result<Admitted, Refusal> {
-        let limits = self.limits(ask, &wish.bucket);
+        let limits = limits(ask, &wish.bucket);
         let line = self.waiting.line(&wish.bucket);
         let mut full = None;
         if line.is_empty() {
@@ -66,13 +66,6 @@ impl Governor {
                 Ok(admitted) => admitted,
                 Err(_) => Err(self.capacity(ask, wish, limits, full).await),
             },
-        }
-    }
-
-    fn limits(&self, ask: &Ask, bucket: &Bucket) -> Limits {
-        Limits {
-            bucket: ask.settings.policies.of(bucket).limit.map(u64::from),
-            global: ask.settings.admission.global_limit.map(u64::from),
         }
     }
 
@@ -119,23 +112,38 @@ impl Governor {
         let entries = self.ledger.charged(Some(&wish.bucket)).await.map(|(entries, _)| entries);
         let entries = entries.unwrap_or_default();
         let paused = entries.iter().filter(|entry| entry.paused_since().is_some()).count();
-        let mut message = format!("bucket {}: all of its {limit} slots are taken", wish.bucket);
-        if paused > 0 {
-            message += &format!("; {paused} of {limit} are paused");
-            let freed = paused_for_a_day(&entries, self.clock.now());
-            if freed > 0 && ask.settings.policies.of(&wish.bucket).retention.is_none() {
-                message += &format!("; retention 24h would free {freed}");
-            }
-        }
-        message +=
-            if limit == 0 { "; ask your operator for a limit" } else { "; end a sandbox or try again later" };
-        let refusal = Refusal::new(Reason::CapacityExceeded, message)
-            .with("bucket", wish.bucket.to_string())
-            .with("limit", limit)
-            .with("held", entries.len())
-            .with("paused", paused);
+        let keeps_paused = ask.settings.policies.of(&wish.bucket).retention.is_none();
+        let freed = if keeps_paused { paused_for_a_day(&entries, self.clock.now()) } else { 0 };
+        let refusal =
+            Refusal::new(Reason::CapacityExceeded, full_message(&wish.bucket, limit, paused, freed))
+                .with("bucket", wish.bucket.to_string())
+                .with("limit", limit)
+                .with("held", entries.len())
+                .with("paused", paused);
         if limit == 0 { refusal.after(120).never_retry() } else { refusal.after(after) }
     }
+}
+
+fn limits(ask: &Ask, bucket: &Bucket) -> Limits {
+    Limits {
+        bucket: ask.settings.policies.of(bucket).limit.map(u64::from),
+        global: ask.settings.admission.global_limit.map(u64::from),
+    }
+}
+
+/// What happened, and what would help.
+fn full_message(bucket: &Bucket, limit: u64, paused: usize, freed: usize) -> String {
+    let mut says = vec![format!("bucket {bucket}: all of its {limit} slots are taken")];
+    if paused > 0 {
+        says.push(format!("{paused} of {limit} are paused"));
+    }
+    if freed > 0 {
+        says.push(format!("retention 24h would free {freed}"));
+    }
+    let advice =
+        if limit == 0 { "ask your operator for a limit" } else { "end a sandbox or try again later" };
+    says.push(advice.to_owned());
+    says.join("; ")
 }
 
 fn paused_for_a_day(entries: &[Entry], now: UnixMillis) -> usize {

@@ -270,10 +270,9 @@ impl Governor {
         let outcome = match reply {
             Err(answer) if answer.status() == StatusCode::GATEWAY_TIMEOUT => CallOutcome::Unknown,
             Err(_) => CallOutcome::Refused,
-            Ok(Reply::Forward(..)) => CallOutcome::Ok,
             Ok(Reply::Answer(answer)) if answer.status().is_client_error() => CallOutcome::ClientError,
             Ok(Reply::Answer(answer)) if answer.status().is_server_error() => CallOutcome::UpstreamError,
-            Ok(Reply::Answer(_)) => CallOutcome::Ok,
+            Ok(Reply::Answer(_) | Reply::Forward(..)) => CallOutcome::Ok,
         };
         self.metrics.called(call, outcome);
     }
