@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::governor::{Ask, Governor, unavailable};
 use crate::ids::Bucket;
-use crate::ledger::{self, Full, FullWhere, Limits, Reserved};
+use crate::ledger::{self, BucketCounts, Full, FullWhere, Limits, Reserved};
+use crate::rules::admission;
 use crate::rules::entry::Entry;
 use crate::time::{self, UnixMillis};
 use crate::verdict::{Reason, Refusal};
@@ -67,6 +68,18 @@ impl Governor {
                 Err(_) => Err(self.capacity(ask, wish, limits, full).await),
             },
         }
+    }
+
+    /// Would a create find a slot now? For shadow mode, which takes one anyway.
+    pub(super) async fn would_fit(&self, ask: &Ask, bucket: &Bucket) -> Result<(), Refusal> {
+        let limits = limits(ask, bucket);
+        let counts =
+            self.ledger.counts(std::slice::from_ref(bucket)).await.map_err(|error| unavailable(&error))?;
+        let held = counts.buckets.first().map_or(0, BucketCounts::held);
+        let fits =
+            admission::admits(held, limits.bucket) && admission::admits(counts.all.held(), limits.global);
+        let message = || format!("bucket {bucket}: no slot is free, {held} are held");
+        if fits { Ok(()) } else { Err(Refusal::new(Reason::CapacityExceeded, message())) }
     }
 
     /// How long this create may wait: the configured wait, and never so long that its client would not live to see the

@@ -5,7 +5,7 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 
 use super::classify::{Act, Call};
-use super::governor::Governor;
+use super::governor::{BODY_LIMIT, Governor};
 use super::mends::{self, Mend};
 use super::seam::{Reply, Route};
 use super::settings::{Compat, Settings};
@@ -18,12 +18,12 @@ pub(super) fn route(governor: &Governor, settings: &Settings, call: &Call, head:
     governor.cube.swap_credential(&mut head.headers);
     strip_suffix(call, head);
     if wants_v1(settings.compat, call) || wants_items(settings.compat, call, head) {
-        return Route::Govern { body_limit: 2 * 1024 * 1024 };
+        return Route::Govern { body_limit: BODY_LIMIT };
     }
     Route::Pass
 }
 
-fn strip_suffix(call: &Call, head: &mut Parts) {
+pub(super) fn strip_suffix(call: &Call, head: &mut Parts) {
     let Call::Sandbox { .. } = call else { return };
     let (Some(path), query) = (call.upstream_path(), head.uri.query()) else { return };
     let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
