@@ -1,6 +1,6 @@
 //! The Cube simulator: a Cube API with all its manners, and faults that can be called by name.
 //!
-//! [`CubeSim::builder`] starts one on a free port; the example `cube-sim` is the same with a command line.
+//! `CubeSim::builder()` starts one on a free port; the example `cube-sim` is the same with a command line.
 //! Tests also name `faults::Fault`, `ask::Kind` and `model::{Plant, State, Traffic}`.
 //! Whatever the handle can do, the side door (`admin`) can do over HTTP.
 //!
@@ -12,10 +12,12 @@
 mod admin;
 pub(crate) mod answer;
 pub(crate) mod ask;
+mod builder;
 mod create_body;
 mod credentials;
 pub(crate) mod faults;
 mod latency;
+mod layers;
 pub(crate) mod model;
 mod profile;
 mod routes;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::raw::{ask, call};
+use super::raw::{ask, call, until};
 use crate::cube::ask::Kind;
 use crate::cube::{CubeSim, Latency, Profile};
 
@@ -151,9 +151,8 @@ async fn a_dropped_simulator_no_longer_listens() {
     let sim = CubeSim::builder().start().await.expect("a free port");
     let addr = sim.addr();
     drop(sim);
-    while TcpStream::connect(addr).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    let refused = || std::net::TcpStream::connect(addr).is_err();
+    until("it is gone", refused).await;
 }
 
 #[tokio::test]
