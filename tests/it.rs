@@ -1,4 +1,12 @@
 //! The only test binary; one module per room of `tests/`.
 
+mod calls;
+mod config;
 mod conformance;
+mod cube;
+mod cube_answers;
+mod proxy;
+mod pure;
+mod sdk;
 mod support;
+mod tidy;

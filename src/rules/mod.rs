@@ -5,3 +5,4 @@
 pub mod admission;
 pub mod delete;
 pub mod entry;
+pub mod policy;

@@ -6,6 +6,7 @@
 
 pub mod embedded;
 pub mod schema;
+pub mod settings;
 
 use std::fmt::Debug;
 

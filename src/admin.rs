@@ -1,0 +1,3 @@
+//! Health, metrics and the operator's view, on a listener of their own.
+
+pub mod settings;

@@ -1,0 +1,165 @@
+//! May this create begin: a slot in its bucket and in the whole ledger, at once or after waiting in line.
+
+use std::time::Duration;
+
+use super::governor::{Ask, Governor, unavailable};
+use crate::ids::Bucket;
+use crate::ledger::{self, BucketCounts, Full, FullWhere, Limits, Reserved};
+use crate::rules::admission;
+use crate::rules::entry::Entry;
+use crate::time::{self, UnixMillis};
+use crate::verdict::{Reason, Refusal};
+
+/// Waiters try again on a notification, and this often: notifications are hints.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// A create needs at least this much of its client's patience, else it is not sent.
+const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Proof that a create may begin. It holds a slot and must be settled; one that is dropped lapses in the ledger.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct Permit(pub(super) Box<Entry>);
+
+/// What became of an admission.
+#[derive(Debug)]
+pub(super) enum Admitted {
+    /// It may begin.
+    Permit(Permit),
+    /// Somebody else used the Idempotency-Key meanwhile: look it up again.
+    KeyTaken,
+}
+
+/// One try.
+enum Try {
+    Admitted(Admitted),
+    Full(Full),
+}
+
+impl Governor {
+    /// Takes a slot, waiting in line if need be.
+    pub(super) async fn admit(&self, ask: &Ask, wish: &ledger::Ask) -> Result<Admitted, Refusal> {
+        let limits = limits(ask, &wish.bucket);
+        let line = self.waiting.line(&wish.bucket);
+        let mut full = None;
+        if line.is_empty() {
+            full = match self.try_admit(wish, limits).await? {
+                Try::Admitted(admitted) => return Ok(admitted),
+                Try::Full(full) => Some(full),
+            };
+        }
+        if limits.bucket == Some(0) {
+            return Err(self.capacity(ask, wish, limits, full).await);
+        }
+        self.deeds.ask_overdue(&wish.bucket).await;
+        let Some(place) = self.waiting.join(&line, ask.settings.admission.max_waiting) else {
+            return Err(self.capacity(ask, wish, limits, full).await);
+        };
+        let _counted = self.metrics.waiting(ask.settings.policies.label(&wish.bucket));
+        let in_line = async {
+            let _turn = place.turn().await;
+            self.try_until_admitted(wish, limits).await
+        };
+        let patience = self.patience(ask);
+        tokio::select! {
+            biased;
+            () = ask.caller.gone() => Err(Refusal::new(Reason::CapacityExceeded, "the caller left the line")),
+            admitted = time::within(self.clock.as_ref(), patience, in_line) => match admitted {
+                Ok(admitted) => admitted,
+                Err(_) => Err(self.capacity(ask, wish, limits, full).await),
+            },
+        }
+    }
+
+    /// Would a create find a slot now? For shadow mode, which takes one anyway.
+    pub(super) async fn would_fit(&self, ask: &Ask, bucket: &Bucket) -> Result<(), Refusal> {
+        let limits = limits(ask, bucket);
+        let counts =
+            self.ledger.counts(std::slice::from_ref(bucket)).await.map_err(|error| unavailable(&error))?;
+        let held = counts.buckets.first().map_or(0, BucketCounts::held);
+        let fits =
+            admission::admits(held, limits.bucket) && admission::admits(counts.all.held(), limits.global);
+        let message = || format!("bucket {bucket}: no slot is free, {held} are held");
+        if fits { Ok(()) } else { Err(Refusal::new(Reason::CapacityExceeded, message())) }
+    }
+
+    /// How long this create may wait: the configured wait, and never so long that its client would not live to see the
+    /// answer.
+    fn patience(&self, ask: &Ask) -> Duration {
+        let admission = &ask.settings.admission;
+        let passed = self.clock.now().since(ask.arrived);
+        let left = admission.patience.saturating_sub(passed).saturating_sub(LEAST_PATIENCE);
+        admission.wait.min(left)
+    }
+
+    async fn try_admit(&self, wish: &ledger::Ask, limits: Limits) -> Result<Try, Refusal> {
+        match self.ledger.reserve(wish, limits).await.map_err(|error| unavailable(&error))? {
+            Reserved::Slot(entry) => Ok(Try::Admitted(Admitted::Permit(Permit(entry)))),
+            Reserved::KeyTaken => Ok(Try::Admitted(Admitted::KeyTaken)),
+            Reserved::Full(full) => Ok(Try::Full(full)),
+        }
+    }
+
+    async fn try_until_admitted(&self, wish: &ledger::Ask, limits: Limits) -> Result<Admitted, Refusal> {
+        let mut changes = self.ledger.changes();
+        loop {
+            changes.mark_unchanged();
+            if let Try::Admitted(admitted) = self.try_admit(wish, limits).await? {
+                return Ok(admitted);
+            }
+            tokio::select! {
+                _hint = changes.changed() => {}
+                () = self.clock.sleep(TRY_AGAIN) => {}
+            }
+        }
+    }
+
+    /// The refusal of a create that found no slot, with what would help as evidence. Of the global limit nothing is
+    /// shown: its numbers are other tenants' too.
+    async fn capacity(&self, ask: &Ask, wish: &ledger::Ask, limits: Limits, full: Option<Full>) -> Refusal {
+        let after = 1 + u32::try_from(self.ledger.jitter(20)).unwrap_or(0);
+        if full.is_some_and(|full| full.limit_of == FullWhere::Global) {
+            let message = "all slots of this platform are taken; try again later";
+            return Refusal::new(Reason::CapacityExceeded, message).with("limit_of", "platform").after(after);
+        }
+        let limit = limits.bucket.unwrap_or_default();
+        let entries = self.ledger.charged(Some(&wish.bucket)).await.map(|(entries, _)| entries);
+        let entries = entries.unwrap_or_default();
+        let paused = entries.iter().filter(|entry| entry.paused_since().is_some()).count();
+        let keeps_paused = ask.settings.policies.of(&wish.bucket).retention.is_none();
+        let freed = if keeps_paused { paused_for_a_day(&entries, self.clock.now()) } else { 0 };
+        let refusal =
+            Refusal::new(Reason::CapacityExceeded, full_message(&wish.bucket, limit, paused, freed))
+                .with("bucket", wish.bucket.to_string())
+                .with("limit", limit)
+                .with("held", entries.len())
+                .with("paused", paused);
+        if limit == 0 { refusal.after(120).never_retry() } else { refusal.after(after) }
+    }
+}
+
+fn limits(ask: &Ask, bucket: &Bucket) -> Limits {
+    Limits {
+        bucket: ask.settings.policies.of(bucket).limit.map(u64::from),
+        global: ask.settings.admission.global_limit.map(u64::from),
+    }
+}
+
+/// What happened, and what would help.
+fn full_message(bucket: &Bucket, limit: u64, paused: usize, freed: usize) -> String {
+    let mut says = vec![format!("bucket {bucket}: all of its {limit} slots are taken")];
+    if paused > 0 {
+        says.push(format!("{paused} of {limit} are paused"));
+    }
+    if freed > 0 {
+        says.push(format!("retention 24h would free {freed}"));
+    }
+    let advice =
+        if limit == 0 { "ask your operator for a limit" } else { "end a sandbox or try again later" };
+    says.push(advice.to_owned());
+    says.join("; ")
+}
+
+fn paused_for_a_day(entries: &[Entry], now: UnixMillis) -> usize {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    entries.iter().filter_map(Entry::paused_since).filter(|since| now.since(*since) >= DAY).count()
+}

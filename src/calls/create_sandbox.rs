@@ -1,0 +1,311 @@
+//! POST /sandboxes and /v2/sandboxes: identify, body rules, admit, forward once, settle, answer.
+//!
+//! Must stay true: no byte goes upstream before the ledger has confirmed `dispatched`; the create is sent once (only the
+//! empty 404/405 of a Cube without v2 lets it go out again, as v1); every way out settles the slot.
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+
+use super::admit::{Admitted, Permit};
+use super::answers;
+use super::classify::{Call, Prefix};
+use super::governor::{Ask, Governor, unavailable};
+use super::mends::{self, Mend};
+use super::seam::Reply;
+use super::wish::Wish;
+use crate::cube::api::CreatedSandbox;
+use crate::cube::client::{Pace, Seen};
+use crate::cube::outcome::{self, Asked, Outcome};
+use crate::cube::profile::Probe;
+use crate::cube::transport::TransportError;
+use crate::ids::{Marker, SandboxRef};
+use crate::ledger::{Claim, IdempotencyKey, LedgerError};
+use crate::rules::entry::{Actor, Birth, Entry, State};
+use crate::rules::policy::IdForm;
+use crate::telemetry::Answer as Meant;
+use crate::verdict::{Reason, Refusal};
+
+/// Says that a timeout was clamped, and to what.
+const CLAMPED: HeaderName = HeaderName::from_static("x-cubewarden-clamped");
+/// Answers and metadata up to this size are kept in the ledger.
+pub(super) const KEPT: usize = 4096;
+
+pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result<Reply, Refusal> {
+    let wish = Wish::read(governor, &ask, prefix)?;
+    wish.check_objects(governor, &ask).await?;
+    let key = idempotency_key(&ask, &wish)?;
+    wish.check_rate(governor)?;
+    let permit = loop {
+        let key = match &key {
+            None => None,
+            Some(key) => match governor.claim(key).await? {
+                Claim::Free(key) => Some(key),
+                Claim::Mismatch => return Err(mismatch()),
+                Claim::Same(entry) => match governor.join(&ask, *entry).await? {
+                    Some(answer) => return Ok(Reply::Answer(answer)),
+                    None => continue,
+                },
+            },
+        };
+        match governor.admit(&ask, &wish.ledger_ask(&ask, key)).await? {
+            Admitted::Permit(permit) => break permit,
+            Admitted::KeyTaken => {}
+        }
+    };
+    governor.metrics.admitted(ask.settings.policies.label(&wish.bucket));
+    let sent = governor.dispatch(permit).await?;
+    let answer = governor.send_create(&ask, &wish, prefix).await;
+    let settled = governor.settle(&ask, &wish, sent, answer).await;
+    settled.map(Reply::Answer)
+}
+
+/// Proof that the ledger has let a create go upstream; it must be settled.
+#[must_use]
+struct Sent(Marker);
+
+/// The key of a create, if it has one.
+fn idempotency_key(ask: &Ask, wish: &Wish) -> Result<Option<IdempotencyKey>, Refusal> {
+    let mut keys = ask.head.headers.get_all("idempotency-key").iter();
+    let Some(key) = keys.next() else { return Ok(None) };
+    let key = key.to_str().ok().filter(|key| (1..=255).contains(&key.len()));
+    let (Some(key), None) = (key, keys.next()) else {
+        let message = "Idempotency-Key takes 1 to 255 visible ASCII characters, once";
+        return Err(Refusal::new(Reason::BadRequest, message));
+    };
+    let bucket = wish.bucket.to_string();
+    let owner = wish.named_owner().unwrap_or_default();
+    let parts: [&[u8]; 3] = [bucket.as_bytes(), owner.as_bytes(), wish.body.raw()];
+    Ok(Some(IdempotencyKey::new(ask.who.tenant.as_ref(), key, &parts)))
+}
+
+fn mismatch() -> Refusal {
+    let message = "this Idempotency-Key was used with another request; use a new key for a new request";
+    Refusal::new(Reason::IdempotencyMismatch, message)
+}
+
+fn outcome_unknown(marker: &Marker) -> Refusal {
+    let message = "the create was sent and its answer was lost; it is looked for, and ended if nobody can claim it; \
+                   list your sandboxes before you create again, or use an Idempotency-Key";
+    Refusal::new(Reason::OutcomeUnknown, message).with("marker", marker.as_str())
+}
+
+impl Governor {
+    async fn claim(&self, key: &IdempotencyKey) -> Result<Claim, Refusal> {
+        self.ledger.claim(key).await.map_err(|error| unavailable(&error))
+    }
+
+    /// Waits for the create that this one repeats, and gives its answer; `None` if it came to nothing.
+    async fn join(&self, ask: &Ask, entry: Entry) -> Result<Option<Response<Bytes>>, Refusal> {
+        let mut changes = self.ledger.changes();
+        let marker = entry.marker.clone();
+        loop {
+            changes.mark_unchanged();
+            let entry = self.ledger.entry(&marker).await.map_err(|error| unavailable(&error))?;
+            match entry.as_ref().map(|entry| &entry.state) {
+                Some(State::Live(_)) => {
+                    let claimed = self.ledger.claimed(&marker).await.map_err(|error| unavailable(&error))?;
+                    return match claimed {
+                        Some(entry) => self.repeat_answer(ask, &entry).await.map(Some),
+                        None => Ok(None),
+                    };
+                }
+                Some(State::Reserved | State::Dispatched | State::Ambiguous { .. }) => {}
+                _ => return Ok(None),
+            }
+            let passed = self.clock.now().since(ask.arrived);
+            if passed >= ask.settings.admission.patience {
+                return Err(outcome_unknown(&marker));
+            }
+            tokio::select! {
+                _hint = changes.changed() => {}
+                () = self.clock.sleep(std::time::Duration::from_secs(1)) => {}
+                () = ask.caller.gone() => return Err(outcome_unknown(&marker)),
+            }
+        }
+    }
+
+    /// The answer of an earlier create: as it was kept, else put together from what Cube shows now.
+    async fn repeat_answer(&self, ask: &Ask, entry: &Entry) -> Result<Response<Bytes>, Refusal> {
+        let Some(sandbox) = &entry.sandbox else { return Err(outcome_unknown(&entry.marker)) };
+        let body = if let Some(answer) = &entry.answer {
+            answer.clone()
+        } else {
+            let credential = self.cube.credential_for(&ask.head.headers);
+            match self.cube.get(sandbox, &credential).await {
+                Seen::Here(detail) => detail.as_created(),
+                Seen::Absent | Seen::Unclear(_) => return Err(outcome_unknown(&entry.marker)),
+            }
+        };
+        let body = named(ask, entry, body);
+        Ok(answers::plain(StatusCode::CREATED, body))
+    }
+
+    async fn dispatch(&self, permit: Permit) -> Result<Sent, Refusal> {
+        let marker = permit.0.marker;
+        match self.ledger.dispatch(&marker).await {
+            Ok(Some(_)) => Ok(Sent(marker)),
+            Ok(None) => Err(Refusal::new(Reason::LedgerUnavailable, "the reservation lapsed; try again")),
+            Err(error) => Err(unavailable(&error)),
+        }
+    }
+
+    /// Sends it, once; and once more as v1 if Cube has no v2.
+    async fn send_create(
+        &self,
+        ask: &Ask,
+        wish: &Wish,
+        prefix: Prefix,
+    ) -> Result<Response<Bytes>, TransportError> {
+        let to = |prefix: Prefix| ask.head_to(&Call::Create(prefix).upstream_path().unwrap_or_default());
+        let known = self.cube.profile().has_v2_create;
+        let as_v1 = prefix.as_v1();
+        if prefix.is_v2() && known == Some(false) && ask.settings.compat.v2_create {
+            self.metrics.mended(Mend::V2Create.name());
+            return self.cube.carry(to(as_v1), wish.upstream_body.clone(), Pace::Call).await;
+        }
+        let answer = self.cube.carry(to(prefix), wish.upstream_body.clone(), Pace::Call).await?;
+        if !prefix.is_v2() {
+            return Ok(answer);
+        }
+        self.cube.learn(Probe::V2Create, &answer);
+        let status = answer.status().as_u16();
+        if !mends::falls_back_to_v1(&ask.settings.compat, status, answer.body()) {
+            return Ok(answer);
+        }
+        if let Err(refusal) = mends::create_as_v1(&wish.body) {
+            // Cube has done nothing (it has no such route): the refusal takes the place of its empty answer.
+            return Ok(answers::refusal(&refusal));
+        }
+        self.metrics.mended(Mend::V2Create.name());
+        self.cube.carry(to(as_v1), wish.upstream_body.clone(), Pace::Call).await
+    }
+
+    /// Done makes the entry live; refused gives the slot back; unknown makes it ambiguous, still charged.
+    async fn settle(
+        &self,
+        ask: &Ask,
+        wish: &Wish,
+        sent: Sent,
+        answer: Result<Response<Bytes>, TransportError>,
+    ) -> Result<Response<Bytes>, Refusal> {
+        let marker = sent.0;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error @ TransportError::NotSent(_)) => {
+                self.metrics.answered(Meant::NotSent);
+                settled(self.ledger.refused(&marker, "Cube could not be reached").await);
+                return Err(unreachable(&error));
+            }
+            Err(error @ TransportError::Lost(_)) => {
+                self.metrics.answered(Meant::Unknown);
+                settled(self.ledger.lost(&marker, &error.to_string()).await);
+                return Err(outcome_unknown(&marker));
+            }
+        };
+        let status = answer.status().as_u16();
+        match outcome::outcome(Asked::Create, status, answer.body()) {
+            Outcome::Done => self.settle_done(ask, wish, marker, answer).await,
+            Outcome::Refused { slow_down } => {
+                self.metrics.answered(if slow_down { Meant::SlowDown } else { Meant::Refused });
+                settled(self.ledger.refused(&marker, &format!("Cube refused with {status}")).await);
+                Ok(answers::refused_by_cube(self, ask, answer))
+            }
+            Outcome::Unknown => {
+                self.metrics.answered(Meant::Unknown);
+                settled(self.ledger.lost(&marker, &format!("Cube answered {status}")).await);
+                if outcome::is_lost(status) {
+                    Err(outcome_unknown(&marker))
+                } else {
+                    Ok(answers::mended(self, ask, answer))
+                }
+            }
+        }
+    }
+
+    async fn settle_done(
+        &self,
+        ask: &Ask,
+        wish: &Wish,
+        marker: Marker,
+        answer: Response<Bytes>,
+    ) -> Result<Response<Bytes>, Refusal> {
+        self.metrics.answered(Meant::Done);
+        let created = match CreatedSandbox::read(answer.body()) {
+            Ok(created) => created,
+            Err(error) => {
+                tracing::error!(%marker, %error, "Cube made a sandbox and did not say which");
+                settled(self.ledger.lost(&marker, &error.to_string()).await);
+                return Err(outcome_unknown(&marker));
+            }
+        };
+        let text = String::from_utf8_lossy(answer.body()).into_owned();
+        let birth = Birth {
+            sandbox: created.id.clone(),
+            answer: (text.len() <= KEPT).then(|| text.clone()),
+            deadline: wish.deadline_from(self.clock.now()),
+        };
+        let entry = match self.ledger.done(&marker, &birth).await {
+            Ok(Some(entry)) if entry.usable() => entry,
+            Ok(_) => return Err(outcome_unknown(&marker)),
+            Err(error) => {
+                settled(Err(error));
+                return Err(outcome_unknown(&marker));
+            }
+        };
+        if ask.caller.is_gone() && entry.claim.is_none() {
+            self.abandon(ask, &entry).await;
+        }
+        let (mut head, _) = answer.into_parts();
+        for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
+            head.headers.remove(name);
+        }
+        if let Some(clamped) =
+            wish.clamped.and_then(|seconds| HeaderValue::from_str(&format!("timeout={seconds}")).ok())
+        {
+            head.headers.insert(CLAMPED, clamped);
+        }
+        Ok(Response::from_parts(head, Bytes::from(named(ask, &entry, text))))
+    }
+
+    /// Nobody awaits the answer any more, and nothing could claim the sandbox: it is ended again.
+    async fn abandon(&self, ask: &Ask, entry: &Entry) {
+        self.deeds.lend(&entry.marker, self.cube.credential_for(&ask.head.headers));
+        let why = "nobody awaits the answer any more and nothing could claim it";
+        if let Err(error) = self.ledger.condemn(&entry.marker, Actor::Abandoned, None, why).await {
+            settled(Err(error));
+        }
+    }
+}
+
+/// Cube cannot be reached; nothing was sent.
+pub(super) fn unreachable(error: &TransportError) -> Refusal {
+    tracing::warn!(error = error as &dyn std::error::Error, "Cube cannot be reached");
+    Refusal::new(
+        Reason::UpstreamUnreachable,
+        "the Cube API cannot be reached; nothing was sent, try again soon",
+    )
+    .after(2)
+}
+
+/// The answer's body with the id as this bucket hands it out.
+fn named(ask: &Ask, entry: &Entry, body: String) -> String {
+    let qualified = ask.settings.policies.of(&entry.bucket).ids == IdForm::Qualified;
+    match (&entry.sandbox, qualified) {
+        (Some(id), true) => {
+            let name = SandboxRef { id: id.clone(), generation: Some(entry.generation) };
+            crate::cube::api::with_sandbox_id(&body, &name).unwrap_or(body)
+        }
+        _ => body,
+    }
+}
+
+/// A settlement that could not be written stays as it is in the ledger (dispatched, charged): the reconciler finds
+/// out what became of it.
+fn settled(written: Result<(), LedgerError>) {
+    if let Err(error) = written {
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "a create could not be settled; the reconciler will"
+        );
+    }
+}

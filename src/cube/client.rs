@@ -1,0 +1,338 @@
+//! Calls to the Cube API: those of clients carried further, and the warden's own.
+//!
+//! Must stay true: each answer is read by the one table (`outcome`), by nothing else; a credential is never logged; the
+//! budgets are Cube's own and a margin, never the caller's patience. Deliberately absent: retries and any decision.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+
+use super::api::{Detail, Listed};
+use super::outcome::{self, Absence, Asked};
+use super::profile::{Probe, Profile};
+use super::settings::{ApiKey, Budgets};
+use super::transport::{Transport, TransportError};
+use crate::ids::SandboxId;
+use crate::rules::entry::Proof;
+use crate::time::Clock;
+
+/// How much longer than Cube's own budget an answer is waited for.
+const MARGIN: Duration = Duration::from_secs(5);
+/// How long a sandbox is woken for in order to be deleted, in seconds.
+const WOKEN_SECONDS: u32 = 60;
+/// The header of Cube's and E2B's keys.
+pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// With whose credential Cube is asked.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// The warden's own (Cube's key, or none).
+    Own,
+    /// A client's, in memory only.
+    Lent(HeaderMap),
+}
+
+impl Credential {
+    /// Whether it is the warden's own.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        *self == Self::Own
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_own() { "Own" } else { "Lent(..)" })
+    }
+}
+
+/// How long a kind of call may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Most calls.
+    Call,
+    /// Pause, resume, connect.
+    Wake,
+    /// Snapshots, rollback, template delete.
+    Snapshot,
+}
+
+/// What a GET of one sandbox said.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// It exists.
+    Here(Box<Detail>),
+    /// Cube says in its own words that it does not exist.
+    Absent,
+    /// Nothing can be concluded.
+    Unclear(String),
+}
+
+/// What a DELETE of one sandbox said.
+#[derive(Clone, Debug)]
+pub enum Killed {
+    /// It is gone.
+    Proof(Proof),
+    /// Cube asks to come back later.
+    Wait(Duration),
+    /// It is paused, and this Cube does not delete paused ones.
+    Paused,
+    /// Nothing can be concluded.
+    Unclear(String),
+}
+
+/// The Cube API, as one warden uses it.
+pub struct Client {
+    transport: Transport,
+    api_key: Option<ApiKey>,
+    budgets: Budgets,
+    clock: Arc<dyn Clock>,
+    profile: ArcSwap<Profile>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("transport", &self.transport).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client over `transport`.
+    #[must_use]
+    pub fn new(
+        transport: Transport,
+        api_key: Option<ApiKey>,
+        budgets: Budgets,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { transport, api_key, budgets, clock, profile: ArcSwap::default() }
+    }
+
+    /// What is known of this Cube.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        **self.profile.load()
+    }
+
+    /// Learns from an answer.
+    pub fn learn(&self, probe: Probe, answer: &Response<Bytes>) {
+        let next = self.profile().learn(probe, answer.status().as_u16(), answer.body());
+        if next != self.profile() {
+            tracing::info!(profile = ?next, "learned what this Cube can do");
+            self.profile.store(Arc::new(next));
+        }
+    }
+
+    /// How long an answer is waited for.
+    #[must_use]
+    pub fn budget(&self, pace: Pace) -> Duration {
+        let budget = match pace {
+            Pace::Call => self.budgets.call,
+            Pace::Wake => self.budgets.wake,
+            Pace::Snapshot => self.budgets.snapshot,
+        };
+        budget.saturating_add(MARGIN)
+    }
+
+    /// The warden's own credential.
+    #[must_use]
+    pub fn own_credential(&self) -> Credential {
+        Credential::Own
+    }
+
+    /// With whose credential things are done for this caller: Cube's own key where the warden has it, else the caller's.
+    #[must_use]
+    pub fn credential_for(&self, headers: &HeaderMap) -> Credential {
+        if self.api_key.is_some() {
+            return Credential::Own;
+        }
+        let mut lent = HeaderMap::new();
+        for name in [API_KEY, header::AUTHORIZATION] {
+            for value in headers.get_all(&name) {
+                let mut value = value.clone();
+                value.set_sensitive(true);
+                lent.append(name.clone(), value);
+            }
+        }
+        if lent.is_empty() { Credential::Own } else { Credential::Lent(lent) }
+    }
+
+    /// Puts Cube's own key in the place of the caller's credential, where the warden has one.
+    pub fn swap_credential(&self, headers: &mut HeaderMap) {
+        if let Some(key) = &self.api_key {
+            headers.remove(header::AUTHORIZATION);
+            headers.remove(API_KEY);
+            insert_key(headers, key);
+        }
+    }
+
+    /// Carries a client's call further: its head (credential swapped, no compression asked for, since the answer is read
+    /// here), and `body` with its exact length.
+    ///
+    /// # Errors
+    /// [`TransportError`], which says whether anything can have been sent.
+    pub async fn carry(
+        &self,
+        mut head: Parts,
+        body: Bytes,
+        pace: Pace,
+    ) -> Result<Response<Bytes>, TransportError> {
+        self.swap_credential(&mut head.headers);
+        for name in [header::ACCEPT_ENCODING, header::EXPECT, header::TRANSFER_ENCODING] {
+            head.headers.remove(name);
+        }
+        let budget = self.budget(pace);
+        self.transport.send(Request::from_parts(head, body), budget, self.clock.as_ref()).await
+    }
+
+    /// GET of one sandbox.
+    pub async fn get(&self, sandbox: &SandboxId, credential: &Credential) -> Seen {
+        let path = format!("/sandboxes/{sandbox}");
+        let answer = match self.ask(Method::GET, &path, None, Pace::Call, credential).await {
+            Ok(answer) => answer,
+            Err(error) => return Seen::Unclear(format!("GET: {error}")),
+        };
+        let status = answer.status().as_u16();
+        match outcome::absence(Asked::Get, status, answer.body(), &self.profile()) {
+            Absence::Proven => Seen::Absent,
+            Absence::Alive => match Detail::read(answer.body()) {
+                Ok(detail) if detail.listed.id == *sandbox => Seen::Here(Box::new(detail)),
+                Ok(detail) => {
+                    Seen::Unclear(format!("GET of {sandbox} was answered with {}", detail.listed.id))
+                }
+                Err(error) => Seen::Unclear(format!("GET: {error}")),
+            },
+            Absence::NoProof => Seen::Unclear(format!("GET was answered {status}")),
+        }
+    }
+
+    /// DELETE of one sandbox.
+    pub async fn delete(&self, sandbox: &SandboxId, credential: &Credential) -> Killed {
+        let path = format!("/sandboxes/{sandbox}");
+        let answer = match self.ask(Method::DELETE, &path, None, Pace::Call, credential).await {
+            Ok(answer) => answer,
+            Err(error) => return Killed::Unclear(format!("DELETE: {error}")),
+        };
+        let (status, body) = (answer.status().as_u16(), answer.body());
+        if outcome::absence(Asked::Delete, status, body, &self.profile()) == Absence::Proven {
+            let deleted = answer.status() == StatusCode::NO_CONTENT;
+            return Killed::Proof(if deleted { Proof::Deleted } else { Proof::DeleteNotFound });
+        }
+        let retry_after = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+        if let Some(seconds) = outcome::retry_after(retry_after, body) {
+            return Killed::Wait(Duration::from_secs(u64::from(seconds.max(1))));
+        }
+        if outcome::paused_refuses_delete(status, body) {
+            return Killed::Paused;
+        }
+        Killed::Unclear(format!("DELETE was answered {status}"))
+    }
+
+    /// Wakes a paused sandbox in order to delete it: auto-pause off, a short timeout.
+    ///
+    /// # Errors
+    /// In words, if it did not wake.
+    pub async fn wake(&self, sandbox: &SandboxId, credential: &Credential) -> Result<(), String> {
+        let body = format!(r#"{{"timeout":{WOKEN_SECONDS},"autoPause":false}}"#);
+        let mut said = String::new();
+        for route in ["resume", "connect"] {
+            let path = format!("/sandboxes/{sandbox}/{route}");
+            match self.ask(Method::POST, &path, Some(&body), Pace::Wake, credential).await {
+                Ok(answer) if answer.status().is_success() => return Ok(()),
+                Ok(answer) => said = format!("{route} was answered {}", answer.status().as_u16()),
+                Err(error) => said = format!("{route}: {error}"),
+            }
+        }
+        Err(said)
+    }
+
+    /// Everything that Cube lists.
+    ///
+    /// # Errors
+    /// In words, if the list failed or cannot be read whole.
+    pub async fn list(&self, credential: &Credential) -> Result<Vec<Listed>, ListFailed> {
+        let answer = self.ask(Method::GET, "/v2/sandboxes", None, Pace::Call, credential).await;
+        let answer = answer.map_err(|error| ListFailed::Unclear(error.to_string()))?;
+        match answer.status() {
+            StatusCode::OK => {
+                Listed::read_all(answer.body()).map_err(|error| ListFailed::Unclear(error.to_string()))
+            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(ListFailed::KeyWanted),
+            status => Err(ListFailed::Unclear(format!("the list was answered {}", status.as_u16()))),
+        }
+    }
+
+    /// Asks a harmless question that tells something of the version behind it.
+    pub async fn probe(&self, probe: Probe) {
+        let nobody = "0".repeat(32);
+        let (method, path, body) = match probe {
+            Probe::OldPrefix => (Method::GET, "/cubeapi/v1/health".to_owned(), None),
+            Probe::Volumes => (Method::GET, "/volumes".to_owned(), None),
+            Probe::TimeoutOfNobody => {
+                (Method::POST, format!("/sandboxes/{nobody}/timeout"), Some(r#"{"timeout":60}"#))
+            }
+            Probe::DeleteOfNobody => (Method::DELETE, format!("/sandboxes/{nobody}"), None),
+            // Never sent as probes: clients' own calls teach us.
+            Probe::V2Create | Probe::V2Connect => return,
+        };
+        if let Ok(answer) = self.ask(method, &path, body, Pace::Call, &Credential::Own).await {
+            self.learn(probe, &answer);
+        }
+    }
+
+    /// Whether Cube answers at all.
+    pub async fn is_up(&self) -> bool {
+        let answer = self.ask(Method::GET, "/health", None, Pace::Call, &Credential::Own).await;
+        answer.is_ok_and(|answer| answer.status().is_success())
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&str>,
+        pace: Pace,
+        credential: &Credential,
+    ) -> Result<Response<Bytes>, TransportError> {
+        let mut request = Request::new(body.map_or_else(Bytes::new, |body| Bytes::from(body.to_owned())));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().map_err(|error| TransportError::NotSent(Box::new(error)))?;
+        let headers = request.headers_mut();
+        if let Credential::Lent(lent) = credential {
+            headers.extend(lent.clone());
+        } else if let Some(key) = &self.api_key {
+            insert_key(headers, key);
+        }
+        let agent = HeaderValue::from_static(concat!("cubewarden/", env!("CARGO_PKG_VERSION")));
+        headers.insert(header::USER_AGENT, agent);
+        if body.is_some() {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        self.transport.send(request, self.budget(pace), self.clock.as_ref()).await
+    }
+}
+
+/// Why there is no list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListFailed {
+    /// Cube demands a key that the warden does not have.
+    #[error(
+        "Cube demands a key for the warden's own calls: name the variable that holds it in upstream.api_key_env"
+    )]
+    KeyWanted,
+    /// It failed, or cannot be read whole.
+    #[error("list the sandboxes: {0}")]
+    Unclear(String),
+}
+
+fn insert_key(headers: &mut HeaderMap, key: &ApiKey) {
+    if let Ok(mut value) = HeaderValue::from_str(&key.0) {
+        value.set_sensitive(true);
+        headers.insert(API_KEY, value);
+    }
+}

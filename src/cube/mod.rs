@@ -1,0 +1,8 @@
+//! The Cube API: client, wire types, one table of answers.
+
+pub mod api;
+pub mod client;
+pub mod outcome;
+pub mod profile;
+pub mod settings;
+pub mod transport;

@@ -1,0 +1,96 @@
+//! Asking Cube by single GETs about entries that may be gone: Cube's own sweeper tells nobody.
+
+use std::sync::{Arc, PoisonError};
+
+use futures_util::{StreamExt as _, stream};
+use tokio::sync::watch;
+
+use super::Deeds;
+use crate::cube::api::SandboxState;
+use crate::cube::client::Seen;
+use crate::ids::Bucket;
+use crate::ledger::LedgerError;
+use crate::rules::entry::{Activity, Entry};
+
+/// How many are asked at once.
+const AT_ONCE: usize = 16;
+/// How many of a full bucket are asked before its creates wait.
+const MOST_OVERDUE: usize = 256;
+
+/// What a single GET said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It exists.
+    Here,
+    /// It is proven gone, and written down.
+    Gone,
+    /// It could not be told, or the proof does not hold yet.
+    Unclear,
+}
+
+impl Deeds {
+    /// Asks about one live entry and writes down what was seen.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn ask(&self, entry: &Entry) -> Result<Answer, LedgerError> {
+        let Some(sandbox) = &entry.sandbox else { return Ok(Answer::Unclear) };
+        let credential = self.cube.own_credential();
+        match self.cube.get(sandbox, &credential).await {
+            Seen::Absent => {
+                let after = self.ledger.not_found(&entry.marker).await?;
+                let gone = after.is_none_or(|after| !after.charged());
+                Ok(if gone { Answer::Gone } else { Answer::Unclear })
+            }
+            Seen::Here(detail) => {
+                let now = self.ledger.now().await?;
+                let paused = detail.listed.state == SandboxState::Paused;
+                let activity = if paused { Activity::Paused(now) } else { Activity::Running };
+                self.ledger.observed(&entry.marker, activity, true).await?;
+                Ok(Answer::Here)
+            }
+            Seen::Unclear(why) => {
+                tracing::debug!(marker = %entry.marker, why, "a sandbox could not be asked about");
+                self.ledger.observed(&entry.marker, activity_of(entry), true).await?;
+                Ok(Answer::Unclear)
+            }
+        }
+    }
+
+    /// A bucket is full: asks about its entries whose end has passed. Several callers share one round. Returns when the
+    /// round is over.
+    pub async fn ask_overdue(self: &Arc<Self>, bucket: &Bucket) {
+        let mut done = self.start_round(bucket);
+        while done.changed().await.is_ok() {}
+    }
+
+    fn start_round(self: &Arc<Self>, bucket: &Bucket) -> watch::Receiver<()> {
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(done) = asking.get(bucket) {
+            return done.clone();
+        }
+        let (ends, done) = watch::channel(());
+        asking.insert(bucket.clone(), done.clone());
+        let (deeds, bucket) = (Arc::clone(self), bucket.clone());
+        tokio::spawn(async move {
+            if let Err(error) = deeds.round(&bucket).await {
+                tracing::warn!(%bucket, %error, "overdue sandboxes could not be asked about");
+            }
+            deeds.asking.lock().unwrap_or_else(PoisonError::into_inner).remove(&bucket);
+            drop(ends);
+        });
+        done
+    }
+
+    async fn round(&self, bucket: &Bucket) -> Result<(), LedgerError> {
+        let overdue = self.ledger.past_deadline(Some(bucket), MOST_OVERDUE).await?;
+        let asks = overdue.into_iter().map(|entry| async move { self.ask(&entry).await });
+        let answers = stream::iter(asks).buffer_unordered(AT_ONCE);
+        let answers: Vec<_> = answers.collect().await;
+        answers.into_iter().try_for_each(|answer| answer.map(drop))
+    }
+}
+
+fn activity_of(entry: &Entry) -> Activity {
+    entry.paused_since().map_or(Activity::Running, Activity::Paused)
+}

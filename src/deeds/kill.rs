@@ -1,0 +1,191 @@
+//! Killing what is condemned: DELETE, wake a paused one that refuses, confirm by GET, write down what came of it.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::Deeds;
+use crate::cube::client::{Credential, Killed, Seen};
+use crate::ids::{Marker, SandboxId};
+use crate::ledger::{KillReport, LedgerError};
+use crate::rules::entry::{Entry, Proof, State};
+use crate::time;
+
+/// What somebody who waits for an end is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Proven gone, and it was there before.
+    Deleted,
+    /// Cube does not have it.
+    NotFound,
+    /// It goes on; ask again.
+    Pending,
+}
+
+impl Deeds {
+    /// Remembers with whose credential a condemned sandbox may be killed.
+    pub fn lend(&self, marker: &Marker, credential: Credential) {
+        if !credential.is_own() {
+            let mut credentials = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
+            credentials.insert(marker.clone(), credential);
+        }
+    }
+
+    /// Forgets what was lent for a wish that came to nothing, unless a kill of that entry needs it.
+    pub fn take_back(&self, marker: &Marker) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if !running.contains_key(marker) {
+            self.credentials.lock().unwrap_or_else(PoisonError::into_inner).remove(marker);
+        }
+    }
+
+    /// Tries once to kill the condemned entry of `marker`; joins a try that is under way. The try goes on in a task of
+    /// its own whoever waits.
+    pub async fn kill(self: &Arc<Self>, marker: &Marker) {
+        let mut done = self.start_kill(marker);
+        // An error means that the try has ended: its sender is gone.
+        while done.changed().await.is_ok() {}
+    }
+
+    /// Starts a try, or finds the one under way; what is returned changes never and closes when the try has ended.
+    pub fn start_kill(self: &Arc<Self>, marker: &Marker) -> watch::Receiver<()> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(done) = running.get(marker) {
+            return done.clone();
+        }
+        let (ends, done) = watch::channel(());
+        running.insert(marker.clone(), done.clone());
+        let (deeds, marker) = (Arc::clone(self), marker.clone());
+        tokio::spawn(async move {
+            let outcome = deeds.try_once(&marker).await;
+            if let Err(error) = outcome {
+                tracing::warn!(%marker, %error, "a kill could not be written down; it is tried again");
+            }
+            deeds.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&marker);
+            drop(ends);
+        });
+        done
+    }
+
+    async fn try_once(&self, marker: &Marker) -> Result<(), LedgerError> {
+        let Some(entry) = self.ledger.entry(marker).await? else { return Ok(()) };
+        let (State::Killing(_) | State::Quarantined(_)) = entry.state else { return Ok(()) };
+        let Some(sandbox) = &entry.sandbox else { return Ok(()) };
+        let credential = self.credential(marker);
+        let (report, why) = self.attempt(sandbox, &credential).await;
+        let after = self.ledger.kill_tried(marker, report, &why).await?;
+        if after.as_ref().is_none_or(|entry| !entry.charged()) {
+            self.credentials.lock().unwrap_or_else(PoisonError::into_inner).remove(marker);
+        }
+        log_progress(&entry, after.as_ref(), &why);
+        Ok(())
+    }
+
+    fn credential(&self, marker: &Marker) -> Credential {
+        let credentials = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
+        credentials.get(marker).cloned().unwrap_or_else(|| self.cube.own_credential())
+    }
+
+    /// One try: what came of it, and in words.
+    async fn attempt(&self, sandbox: &SandboxId, credential: &Credential) -> (KillReport, String) {
+        match self.cube.delete(sandbox, credential).await {
+            Killed::Proof(proof) => (KillReport::Proof(proof), proof.name().to_owned()),
+            Killed::Wait(wait) => (KillReport::Wait(wait), "Cube asked to wait".to_owned()),
+            Killed::Paused => self.wake_and_delete(sandbox, credential).await,
+            Killed::Unclear(why) => self.confirm(sandbox, credential, why).await,
+        }
+    }
+
+    /// Old Cubes refuse to delete a paused sandbox: it is woken, with auto-pause off and a short timeout, and deleted.
+    async fn wake_and_delete(&self, sandbox: &SandboxId, credential: &Credential) -> (KillReport, String) {
+        let Ok(_awake) = self.wakes.acquire().await else {
+            return (KillReport::Failed, "the budget of wake-ups is closed".to_owned());
+        };
+        if let Err(why) = self.cube.wake(sandbox, credential).await {
+            return (KillReport::Failed, why);
+        }
+        match self.cube.delete(sandbox, credential).await {
+            Killed::Proof(proof) => self.confirm_woken(sandbox, credential, proof).await,
+            Killed::Wait(wait) => (KillReport::Wait(wait), "Cube asked to wait".to_owned()),
+            Killed::Paused => (KillReport::Failed, "it refuses to go even after it was woken".to_owned()),
+            Killed::Unclear(why) => self.confirm(sandbox, credential, why).await,
+        }
+    }
+
+    /// What was woken in order to be deleted is looked at once more: a wake-up in flight could have outlived the delete.
+    async fn confirm_woken(
+        &self,
+        sandbox: &SandboxId,
+        credential: &Credential,
+        proof: Proof,
+    ) -> (KillReport, String) {
+        match self.cube.get(sandbox, credential).await {
+            Seen::Here(_) => (KillReport::Failed, "still there after DELETE".to_owned()),
+            Seen::Absent | Seen::Unclear(_) => (KillReport::Proof(proof), proof.name().to_owned()),
+        }
+    }
+
+    /// An unclear DELETE may have happened: a GET says.
+    async fn confirm(
+        &self,
+        sandbox: &SandboxId,
+        credential: &Credential,
+        why: String,
+    ) -> (KillReport, String) {
+        match self.cube.get(sandbox, credential).await {
+            Seen::Absent => (KillReport::Proof(Proof::GetNotFound), Proof::GetNotFound.name().to_owned()),
+            Seen::Here(_) | Seen::Unclear(_) => (KillReport::Failed, why),
+        }
+    }
+
+    /// Kills the condemned entry of `marker` and waits for the end, at most `patience`.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails; the intent stands and is carried out later.
+    pub async fn kill_and_wait(
+        self: &Arc<Self>,
+        marker: &Marker,
+        patience: Duration,
+    ) -> Result<Ended, LedgerError> {
+        let wait = time::within(self.clock.as_ref(), patience, self.until_ended(marker)).await;
+        wait.unwrap_or(Ok(Ended::Pending))
+    }
+
+    async fn until_ended(self: &Arc<Self>, marker: &Marker) -> Result<Ended, LedgerError> {
+        loop {
+            self.kill(marker).await;
+            let Some(entry) = self.ledger.entry(marker).await? else { return Ok(Ended::Deleted) };
+            if let Some(ended) = ended(&entry) {
+                return Ok(ended);
+            }
+            // Not before its appointment; the background task may come first, which is as good.
+            let now = self.ledger.now().await?;
+            let wait = entry.due.map_or(Duration::from_secs(1), |due| due.since(now));
+            self.clock.sleep(wait.clamp(Duration::from_millis(10), Duration::from_secs(60))).await;
+        }
+    }
+}
+
+fn ended(entry: &Entry) -> Option<Ended> {
+    match &entry.state {
+        State::Gone { proof: Proof::Deleted, .. } => Some(Ended::Deleted),
+        State::Gone { .. } => Some(Ended::NotFound),
+        State::Killing(kill) | State::Quarantined(kill) if kill.absent_once => Some(Ended::NotFound),
+        State::Quarantined(_) => Some(Ended::Pending),
+        _ => None,
+    }
+}
+
+fn log_progress(before: &Entry, after: Option<&Entry>, why: &str) {
+    let Some(after) = after else { return };
+    match (&before.state, &after.state) {
+        (State::Killing(_), State::Quarantined(_)) => {
+            tracing::error!(marker = %after.marker, why, "a condemned sandbox cannot be killed: quarantined, still charged");
+        }
+        (_, State::Gone { proof, .. }) => {
+            tracing::info!(marker = %after.marker, proof = proof.name(), "a sandbox is gone");
+        }
+        _ => tracing::debug!(marker = %after.marker, why, "a kill goes on"),
+    }
+}

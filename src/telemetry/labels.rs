@@ -1,0 +1,123 @@
+//! The closed sets that metric labels come from.
+//!
+//! Must stay true: nothing that a caller writes ever becomes a label.
+
+/// Declares a closed set with the name of each member in metrics.
+macro_rules! labels {
+    ($(#[$doc:meta])* $name:ident { $($(#[$member_doc:meta])* $member:ident = $label:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$member_doc])* $member,)+ }
+
+        impl $name {
+            /// Every member, in order.
+            pub const ALL: &[Self] = &[$(Self::$member,)+];
+
+            /// The label.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$member => $label,)+ }
+            }
+        }
+    };
+}
+
+labels!(
+    /// How a call ended for its caller.
+    CallOutcome {
+        /// It was done.
+        Ok = "ok",
+        /// The warden refused it.
+        Refused = "refused",
+        /// Cube refused it: the caller's doing.
+        ClientError = "client_error",
+        /// Cube failed.
+        UpstreamError = "upstream_error",
+        /// Nobody knows whether it was done.
+        Unknown = "unknown",
+    }
+);
+labels!(
+    /// On whose behalf Cube was asked.
+    Asker {
+        /// A governed call's.
+        Call = "call",
+        /// A request's that only passed.
+        PassThrough = "pass_through",
+        /// The warden's own.
+        Task = "task",
+    }
+);
+labels!(
+    /// What an answer of Cube to a governed call meant.
+    Answer {
+        /// Done.
+        Done = "done",
+        /// Refused, and nothing happened.
+        Refused = "refused",
+        /// Refused, and we should slow down.
+        SlowDown = "slow_down",
+        /// It may or may not have happened.
+        Unknown = "unknown",
+        /// Nothing was sent.
+        NotSent = "not_sent",
+    }
+);
+labels!(
+    /// How an attempt to end a sandbox went.
+    KillResult {
+        /// It is gone, by this attempt.
+        Gone = "gone",
+        /// It was gone already.
+        AlreadyGone = "already_gone",
+        /// Cube did not do it; it is tried again.
+        Failed = "failed",
+        /// Too many attempts failed; it is tried slowly from now on.
+        Quarantined = "quarantined",
+    }
+);
+labels!(
+    /// What the reconciler settled.
+    Reconciled {
+        /// A create whose answer was lost was found.
+        Found = "found",
+        /// A retry claimed what was found.
+        Claimed = "claimed",
+        /// Nobody claimed it, so it was ended.
+        Unclaimed = "unclaimed",
+        /// It was proven that it never came to be.
+        NeverCame = "never_came",
+        /// A sandbox past its deadline was gone.
+        Ended = "ended",
+        /// A sandbox without a record was taken into the ledger.
+        Imported = "imported",
+    }
+);
+labels!(
+    /// What was decided about a wish to end a sandbox.
+    Decision {
+        /// It may end.
+        Allow = "allow",
+        /// It may not.
+        Refuse = "refuse",
+        /// Not now.
+        Later = "later",
+    }
+);
+labels!(
+    /// How an entry of the ledger holds its slot.
+    EntryState {
+        /// Nothing was sent yet.
+        Reserved = "reserved",
+        /// The create is on its way.
+        Dispatched = "dispatched",
+        /// The create's answer was lost.
+        Ambiguous = "ambiguous",
+        /// It lives, running or paused.
+        Live = "live",
+        /// Its end is written down.
+        Killing = "killing",
+        /// It cannot be ended.
+        Quarantined = "quarantined",
+    }
+);
