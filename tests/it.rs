@@ -1,10 +1,12 @@
 //! The only test binary; one module per room of `tests/`.
 
+mod admin;
 mod calls;
 mod config;
 mod conformance;
 mod cube;
 mod cube_answers;
+mod process;
 mod proxy;
 mod pure;
 mod sdk;

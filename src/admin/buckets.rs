@@ -30,14 +30,13 @@ impl Admin {
     /// All slots at one moment; named buckets and the others add up to all.
     pub(super) async fn see_buckets(&self) -> Result<Seen, LedgerError> {
         let policies = self.outlook.policies();
-        let names: Vec<Bucket> = policies.named().map(|(bucket, _)| bucket.clone()).collect();
-        let counts = self.ledger.counts(&names).await?;
+        let buckets: Vec<Bucket> = policies.named().map(|(bucket, _)| bucket.clone()).collect();
+        let counts = self.ledger.counts(&buckets).await?;
         let other = counts.buckets.iter().fold(counts.all.clone(), |rest, named| less(&rest, named));
-        let named = policies.named().zip(counts.buckets);
-        let named = named.map(|((bucket, policy), counts)| Named {
-            bucket: bucket.clone(),
-            limit: policy.limit,
-            counts,
+        let pairs = policies.named().zip(counts.buckets);
+        let named = pairs.map(|((bucket, policy), counts)| {
+            let (bucket, limit) = (bucket.clone(), policy.limit);
+            Named { bucket, limit, counts }
         });
         Ok(Seen { named: named.collect(), other, all: counts.all })
     }

@@ -12,10 +12,10 @@ use tokio::sync::watch;
 
 use crate::admin::{Admin, Health, Outlook};
 use crate::calls::classify::Call;
-use crate::calls::governor::{self, Governor};
+use crate::calls::governor::{Governor, Wiring as CallsWiring};
 use crate::calls::mends::Mend;
 use crate::calls::seam::{Caller, Calls, Reply, Route};
-use crate::calls::settings::Adopt;
+use crate::calls::settings::{Adopt, Mode};
 use crate::config::Settings;
 use crate::cube::api::LabelNames;
 use crate::cube::client::Client;
@@ -29,7 +29,7 @@ use crate::rules::policy::Policies;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
 use crate::store::settings::Settings as StoreSettings;
-use crate::tasks::{self, Tasks};
+use crate::tasks::{self, Kills, Tasks};
 use crate::telemetry::{Asker, Metrics, Names};
 use crate::time::{Chance, Clock};
 
@@ -92,7 +92,7 @@ impl Warden {
         let deeds = Arc::new(deeds);
         let governor = Arc::new(Governor::new(
             settings.calls.clone(),
-            governor::Wiring {
+            CallsWiring {
                 ledger: Arc::clone(&ledger),
                 cube: Arc::clone(&cube),
                 deeds: Arc::clone(&deeds),
@@ -225,7 +225,7 @@ pub(super) fn transport(
 
 fn skin(settings: &Settings) -> proxy::Settings {
     proxy::Settings {
-        request_ids: settings.calls.mode != crate::calls::settings::Mode::Transparent,
+        request_ids: settings.calls.mode != Mode::Transparent,
         answer_limit: settings.proxy.answer_timeout,
         body_patience: settings.proxy.body_timeout,
         idle: settings.proxy.idle,
@@ -241,6 +241,7 @@ fn task_rules(settings: &Settings) -> tasks::Rules {
             Adopt::Into(bucket) => tasks::Adopt::Into(bucket.clone()),
         },
         labels: LabelNames::new(&settings.calls.identity.metadata_prefix),
+        kills: if settings.calls.mode == Mode::Enforce { Kills::CarriedOut } else { Kills::Withheld },
     }
 }
 

@@ -87,3 +87,59 @@ pub fn colour(entry: &Entry, now: UnixMillis) -> Colour {
         Colour::Black(Root::Import)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+    use super::super::entry::tests::reserved;
+    use super::super::entry::{Activity, Actor, Kill, Operation, Proof};
+    use super::*;
+    use crate::ids::OperationId;
+
+    const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+
+    fn seen(change: impl FnOnce(&mut Entry)) -> (&'static str, &'static str) {
+        let mut entry = Entry { state: State::Live(Activity::Running), ..reserved(None) };
+        change(&mut entry);
+        let colour = colour(&entry, NOW);
+        (colour.name(), colour.reason())
+    }
+
+    fn operation(until: UnixMillis) -> Operation {
+        Operation { id: OperationId::new(&"c".repeat(16)).unwrap(), kind: "connect".to_owned(), until }
+    }
+
+    #[test]
+    fn a_root_keeps_it_black_for_exactly_as_long_as_it_counts() {
+        let second = Duration::from_secs(1);
+        assert_eq!(seen(|entry| entry.deadline = Some(NOW.plus(second))), ("black", "deadline_ahead"));
+        assert_eq!(seen(|entry| entry.deadline = Some(NOW)), ("grey", "no_root"));
+        assert_eq!(seen(|entry| entry.deadline = None), ("grey", "no_root"));
+        let busy = |until| seen(|entry| entry.operations.push(operation(until)));
+        assert_eq!(busy(NOW.plus(second)), ("black", "operation_in_flight"));
+        assert_eq!(busy(NOW), ("grey", "no_root"));
+        assert_eq!(seen(|entry| entry.state = State::Live(Activity::Paused(NOW))), ("grey", "no_root"));
+        for origin in [Origin::Imported, Origin::Round] {
+            assert_eq!(seen(|entry| entry.origin = origin), ("black", "import_not_released"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_alive_has_the_colour_of_its_state_whatever_its_deadline() {
+        let kill = || Kill { actor: Actor::Client, since: NOW, attempts: 0, absent_once: false };
+        for (state, colour) in [
+            (State::Reserved, ("black", "operation_in_flight")),
+            (State::Dispatched, ("black", "operation_in_flight")),
+            (State::Ambiguous { misses: 0 }, ("grey", "ambiguous")),
+            (State::Killing(kill()), ("grey", "condemned")),
+            (State::Quarantined(kill()), ("grey", "condemned")),
+            (State::Refused, ("grey", "dead")),
+            (State::Gone { at: NOW, proof: Proof::Deleted }, ("grey", "dead")),
+        ] {
+            let name = state.name();
+            let later = Some(NOW.plus(Duration::from_secs(9)));
+            let change = |entry: &mut Entry| (entry.state, entry.deadline) = (state, later);
+            assert_eq!(seen(change), colour, "{name}");
+        }
+    }
+}
