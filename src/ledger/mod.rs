@@ -84,7 +84,7 @@ pub struct Ledger {
     instance: InstanceId,
     chance: Chance,
     known: Mutex<HashMap<SandboxId, Known>>,
-    notes: Mutex<Vec<Decision>>,
+    notes: Mutex<decisions::Notes>,
     work: Notify,
 }
 
