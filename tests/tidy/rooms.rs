@@ -20,7 +20,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("tasks", &["ids", "time", "verdict", "rules", "ledger", "cube", "deeds", "telemetry"]),
     // The pass-through hands its request to the upstream client, and idle limits are counted on a clock.
     ("proxy", &["ids", "time", "verdict", "calls", "cube", "telemetry"]),
-    ("admin", &["verdict", "rules", "ledger", "telemetry"]),
+    // What it shows has names and times; what it needs of calls and tasks it is given (`Outlook`).
+    ("admin", &["ids", "time", "verdict", "rules", "ledger", "telemetry"]),
 ];
 
 /// A foreign path, and where shipped code may name it. `src/cli/serve.rs` may name any, to wire them.
