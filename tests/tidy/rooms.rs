@@ -38,10 +38,19 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["src/cli"]),
     ("toml", &["src/config"]),
     ("serde", &["src/config", "src/cube", "src/store/schema", "src/admin", "src/verdict"]),
-    // A decision's evidence is data of any shape.
+    // A decision's evidence is data of any shape; mends and completions speak of answers that are JSON.
     (
         "serde_json",
-        &["src/config", "src/cube", "src/store/schema", "src/admin", "src/verdict", "src/ledger/decisions"],
+        &[
+            "src/config",
+            "src/cube",
+            "src/store/schema",
+            "src/admin",
+            "src/verdict",
+            "src/ledger/decisions",
+            "src/calls/mends",
+            "src/calls/enrich",
+        ],
     ),
     // At the command line errors are read by people; elsewhere a caller matches on them.
     ("anyhow", &["src/cli", "src/main"]),
