@@ -8,9 +8,10 @@
 //!   direct ones.
 //! - **Mended**: as the two above, but Cube's error is empty or text and gets the JSON form: status and all fields but
 //!   those of the body are the direct ones.
-//! - **Judged**: the warden answers itself (a path that names no sandbox, a write that nobody knows, a body that two
-//!   readers could understand differently, a v2 call that goes out as v1, pages and filters): left out here, but for its
-//!   form: a success of Cube's, or JSON with `code` equal to the status and a message.
+//! - **Judged**: the warden answers itself (a path that names no sandbox, a write that nobody knows, a create without a
+//!   body or with one that two readers could understand differently, a v2 call that goes out as v1, pages and filters,
+//!   what it has deleted): left out here, but for its form: a success of Cube's, or JSON with `code` equal to the status
+//!   and a message.
 //!
 //! Masked everywhere: ids that the two Cubes made up by chance, and the last digits of their start times.
 
@@ -45,6 +46,7 @@ fn says(request: &Raw) -> Says {
         | Call::Sandbox { act: Act::Logs | Act::Metrics | Act::OtherRead(_), .. } => Says::Same,
         Call::Sandbox { prefix, act: Act::Connect, .. } if prefix.is_v2() => Says::Judged,
         Call::Create(prefix) if prefix.is_v2() => Says::Judged,
+        Call::Create(_) if !request.has_body() => Says::Judged,
         Call::NoSuchSandbox | Call::UngovernedSandboxWrite => Says::Judged,
         _ => Says::Reframed,
     }
@@ -101,9 +103,11 @@ fn complaint(request: &Raw, direct: &Answer, through: &Answer, names: &Names) ->
     };
     let same_body = masked(&direct.body, names) == masked(&through.body, names);
     let fine = match says(request) {
-        Says::Judged => return (!well_said(through)).then_some("an answer of the warden's own is not well said"),
+        Says::Judged => {
+            return (!well_said(through)).then_some("an answer of the warden's own is not well said");
+        }
         Says::Same => same(&[REQUEST_ID]) && same_body && direct.framing == through.framing,
-        Says::Reframed if needs_mend(direct) && direct.framing != Framing::Bodiless => same(&BODY) && well_said(through),
+        Says::Reframed if needs_mend(direct) => same(&BODY) && well_said(through),
         Says::Reframed => same(&FRAMING) && same_body,
     };
     let marked = fields(through, &[], names).iter().filter(|(name, _)| name == REQUEST_ID).count() == 1;

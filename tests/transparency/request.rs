@@ -28,6 +28,10 @@ impl Raw {
         target.split('?').next().unwrap_or_default()
     }
 
+    pub(super) fn has_body(&self) -> bool {
+        self.line.contains(" << ")
+    }
+
     /// Whether nothing can change by it.
     pub(super) fn only_reads(&self) -> bool {
         matches!(self.method(), "GET" | "HEAD" | "OPTIONS" | "TRACE")
@@ -36,10 +40,10 @@ impl Raw {
 
 /// Reads one line of the notation.
 pub(super) fn raw(line: &str, names: &Names) -> Raw {
-    let line = names.iter().fold(line.to_owned(), |line, (name, value)| {
-        line.replace(&format!("{{{name}}}"), value)
-    });
-    let (head, body) = line.split_once(" << ").map_or((line.as_str(), None), |(head, body)| (head, Some(body)));
+    let line =
+        names.iter().fold(line.to_owned(), |line, (name, value)| line.replace(&format!("{{{name}}}"), value));
+    let (head, body) =
+        line.split_once(" << ").map_or((line.as_str(), None), |(head, body)| (head, Some(body)));
     let mut parts = head.split(" | ");
     let first = parts.next().unwrap_or_default();
     let (orders, headers): (Vec<&str>, Vec<&str>) = parts.partition(|part| part.starts_with('@'));
