@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod calls;
+pub mod cli;
 pub mod config;
 pub mod cube;
 pub mod deeds;

@@ -101,10 +101,7 @@ pub async fn within<T>(
 pub struct WallClock;
 
 impl Clock for WallClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one reader of the clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one reader of the clock")]
     fn now(&self) -> UnixMillis {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         UnixMillis(millis(since))
@@ -202,10 +199,7 @@ pub struct Stopwatch(std::time::Instant);
 impl Stopwatch {
     /// Starts now.
     #[must_use]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one reader of the monotonic clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the one reader of the monotonic clock")]
     pub fn start() -> Self {
         Self(std::time::Instant::now())
     }
@@ -238,11 +232,7 @@ impl Chance {
     /// A number from 0 to `bound - 1`; 0 if `bound` is 0.
     pub fn below(&self, bound: u64) -> u64 {
         let mut rng = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if bound == 0 {
-            0
-        } else {
-            rng.random_range(0..bound)
-        }
+        if bound == 0 { 0 } else { rng.random_range(0..bound) }
     }
 
     /// `2 * bytes` lower-case hexadecimal digits.

@@ -4,5 +4,6 @@ mod config;
 mod cube;
 mod cube_answers;
 mod proxy;
+mod pure;
 mod sdk;
 mod tidy;

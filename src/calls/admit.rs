@@ -127,7 +127,8 @@ impl Governor {
                 message += &format!("; retention 24h would free {freed}");
             }
         }
-        message += if limit == 0 { "; ask your operator for a limit" } else { "; end a sandbox or try again later" };
+        message +=
+            if limit == 0 { "; ask your operator for a limit" } else { "; end a sandbox or try again later" };
         let refusal = Refusal::new(Reason::CapacityExceeded, message)
             .with("bucket", wish.bucket.to_string())
             .with("limit", limit)
@@ -141,4 +142,3 @@ fn paused_for_a_day(entries: &[Entry], now: UnixMillis) -> usize {
     const DAY: Duration = Duration::from_secs(24 * 3600);
     entries.iter().filter_map(Entry::paused_since).filter(|since| now.since(*since) >= DAY).count()
 }
-

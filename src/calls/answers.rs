@@ -40,13 +40,15 @@ pub(super) fn refusal(refusal: &Refusal) -> Response<Bytes> {
 /// No such sandbox for this caller: the same words whether it is somebody else's or nobody's, and without the word that
 /// would make an SDK think of templates.
 pub(super) fn no_such(name: &str) -> Refusal {
-    let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(80).collect();
+    let name: String =
+        name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(80).collect();
     Refusal::new(Reason::NotFound, format!("sandbox {name} not found"))
 }
 
 /// No such snapshot or volume for this caller.
 pub(super) fn no_such_object(kind: &str, name: &str) -> Refusal {
-    let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.:".contains(*c)).take(160).collect();
+    let name: String =
+        name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.:".contains(*c)).take(160).collect();
     Refusal::new(Reason::NotFound, format!("{kind} {name} not found"))
 }
 
@@ -65,4 +67,17 @@ pub(super) fn mended(governor: &Governor, ask: &Ask, answer: Response<Bytes>) ->
     head.headers.remove(header::TRANSFER_ENCODING);
     head.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(head, body)
+}
+
+/// A create that Cube refused, in Cube's own words; but "no more resource" becomes the retryable answer.
+pub(super) fn refused_by_cube(governor: &Governor, ask: &Ask, answer: Response<Bytes>) -> Response<Bytes> {
+    match mends::capacity(&ask.settings.compat, answer.status().as_u16(), answer.body()) {
+        Some(full) => {
+            governor.metrics.mended(Mend::CapacityAnswers.name());
+            governor.metrics.refused(full.reason, "other");
+            let after = 1 + u32::try_from(governor.ledger.jitter(20)).unwrap_or(0);
+            refusal(&full.after(after))
+        }
+        None => mended(governor, ask, answer),
+    }
 }

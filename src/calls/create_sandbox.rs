@@ -22,7 +22,7 @@ use crate::ids::{Marker, SandboxRef};
 use crate::ledger::{Claim, IdempotencyKey, LedgerError};
 use crate::rules::entry::{Actor, Birth, Entry, State};
 use crate::rules::policy::IdForm;
-use crate::telemetry::labels::Answer as Meant;
+use crate::telemetry::Answer as Meant;
 use crate::verdict::{Reason, Refusal};
 
 /// Says that a timeout was clamped, and to what.
@@ -226,7 +226,11 @@ impl Governor {
             Outcome::Unknown => {
                 self.metrics.answered(Meant::Unknown);
                 self.settled(self.ledger.lost(&marker, &format!("Cube answered {status}")).await);
-                if outcome::is_lost(status) { Err(outcome_unknown(&marker)) } else { Ok(answers::mended(self, ask, answer)) }
+                if outcome::is_lost(status) {
+                    Err(outcome_unknown(&marker))
+                } else {
+                    Ok(answers::mended(self, ask, answer))
+                }
             }
         }
     }
@@ -268,7 +272,9 @@ impl Governor {
         for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
             head.headers.remove(name);
         }
-        if let Some(clamped) = wish.clamped.and_then(|seconds| HeaderValue::from_str(&format!("timeout={seconds}")).ok()) {
+        if let Some(clamped) =
+            wish.clamped.and_then(|seconds| HeaderValue::from_str(&format!("timeout={seconds}")).ok())
+        {
             head.headers.insert(CLAMPED, clamped);
         }
         Ok(Response::from_parts(head, Bytes::from(self.named(ask, &entry, text))))
@@ -287,7 +293,10 @@ impl Governor {
     /// out what became of it.
     fn settled(&self, written: Result<(), LedgerError>) {
         if let Err(error) = written {
-            tracing::error!(error = &error as &dyn std::error::Error, "a create could not be settled; the reconciler will");
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "a create could not be settled; the reconciler will"
+            );
         }
     }
 }
@@ -295,5 +304,9 @@ impl Governor {
 /// Cube cannot be reached; nothing was sent.
 pub(super) fn unreachable(error: &TransportError) -> Refusal {
     tracing::warn!(error = error as &dyn std::error::Error, "Cube cannot be reached");
-    Refusal::new(Reason::UpstreamUnreachable, "the Cube API cannot be reached; nothing was sent, try again soon").after(2)
+    Refusal::new(
+        Reason::UpstreamUnreachable,
+        "the Cube API cannot be reached; nothing was sent, try again soon",
+    )
+    .after(2)
 }

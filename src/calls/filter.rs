@@ -34,7 +34,7 @@ enum Shown {
 
 /// A pair of the metadata filter in each of its readings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Pair([(String, String); 4]);
+struct Pair([(String, String); 3]);
 
 /// A place in the order of lists: pages end at one and go on behind it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +139,7 @@ impl Pair {
         let form = |text: &str| percent(&text.replace('+', " "));
         let thrice = |text: &str| percent(&form(text));
         let reading = |decode: &dyn Fn(&str) -> String| (decode(name), decode(value));
-        Some(Self([reading(&str::to_owned), reading(&percent), reading(&form), reading(&thrice)]))
+        Some(Self([reading(&str::to_owned), reading(&form), reading(&thrice)]))
     }
 
     fn matches(&self, metadata: &BTreeMap<String, String>) -> bool {

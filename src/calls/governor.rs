@@ -9,19 +9,21 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode, header};
 
 use super::answers;
-use super::classify::{self, Act, Call, Verb};
+use super::classify::{self, Act, Call};
 use super::identity::{self, Caller as Who};
 use super::seam::{Caller, Calls, Reply, Route};
 use super::settings::{Mode, Settings};
 use super::throttle::Throttle;
 use super::waiting::Waiting;
-use super::{connect, create_sandbox, delete_sandbox, list_sandboxes, objects, read_sandbox, touch, transparent};
+use super::{
+    connect, create_sandbox, delete_sandbox, list_sandboxes, objects, read_sandbox, touch, transparent,
+};
 use crate::cube::client::{API_KEY, Client};
 use crate::deeds::Deeds;
 use crate::ids::Bucket;
 use crate::ledger::{Decision, Ledger, LedgerError};
-use crate::telemetry::labels::CallOutcome;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::CallOutcome;
+use crate::telemetry::Metrics;
 use crate::time::{Clock, UnixMillis};
 use crate::verdict::{Reason, Refusal};
 
@@ -198,7 +200,9 @@ fn ungoverned(metrics: &Metrics, ask: &Ask) -> Refusal {
 }
 
 fn last_segment(path: &str) -> &str {
-    path.split('/').find(|segment| segment.len() >= 32).unwrap_or_else(|| path.rsplit('/').next().unwrap_or(""))
+    path.split('/')
+        .find(|segment| segment.len() >= 32)
+        .unwrap_or_else(|| path.rsplit('/').next().unwrap_or(""))
 }
 
 #[async_trait]
@@ -280,5 +284,3 @@ pub(super) fn unavailable(error: &LedgerError) -> Refusal {
     tracing::error!(error = error as &dyn std::error::Error, "the ledger cannot be asked");
     Refusal::new(Reason::LedgerUnavailable, "the ledger cannot be reached; nothing was done, try again soon")
 }
-
-pub(super) use Verb as ObjectVerb;

@@ -13,44 +13,10 @@ use http::header::AUTHORIZATION;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::settings::{IdentityKeys, Tenancy, Tenant};
 use crate::cube::api::LabelNames;
 use crate::ids::{Bucket, Env, Marker, Namespace, OwnerId, TenantName};
 use crate::verdict::{Reason, Refusal};
-
-/// Who may ask.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tenancy {
-    /// One tenant; nobody is refused for who they are.
-    Open,
-    /// Only those listed.
-    Tenants(Vec<Tenant>),
-}
-
-/// One tenant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tenant {
-    /// Its name.
-    pub name: TenantName,
-    /// SHA-256 of each of its keys.
-    pub keys_sha256: Vec<[u8; 32]>,
-    /// Its buckets, the first being its default; at least one.
-    pub buckets: Vec<Bucket>,
-    /// Whether it may write what all share.
-    pub admin: bool,
-    /// How many calls it may make each second; `None` counts nothing.
-    pub calls_per_second: Option<NonZeroU32>,
-}
-
-/// Where project and run of an owner are found in the metadata of a create, and what our own keys begin with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdentityKeys {
-    /// Metadata keys of the project; the first that is there counts.
-    pub project_keys: Vec<String>,
-    /// Metadata keys of the run; the first that is there counts.
-    pub run_keys: Vec<String>,
-    /// What the names of the injected metadata keys begin with.
-    pub metadata_prefix: String,
-}
 
 const API_KEY: &str = "x-api-key";
 const NAMESPACE: &str = "x-cube-namespace";
@@ -113,6 +79,8 @@ pub struct Caller {
     pub admin: bool,
     /// Its buckets, the first being its default. In open mode there are others too.
     pub buckets: Vec<Bucket>,
+    /// How many calls it may make each second; `None` counts nothing.
+    pub calls_per_second: Option<NonZeroU32>,
 }
 
 /// Finds out who asks.
@@ -127,12 +95,17 @@ pub fn identify(tenancy: &Tenancy, headers: &HeaderMap) -> Result<Caller, Refusa
         Tenancy::Tenants(tenants) => tenants,
         Tenancy::Open => {
             let bucket = Bucket::parse(OPEN_BUCKET).expect("the bucket of open mode is well formed");
-            return Ok(Caller { tenant: None, admin: true, buckets: vec![bucket] });
+            return Ok(Caller { tenant: None, admin: true, buckets: vec![bucket], calls_per_second: None });
         }
     };
     let credential = Credential::from_headers(headers)?.ok_or_else(unauthenticated)?;
     let tenant = holder(tenants, &credential.hash()).ok_or_else(unauthenticated)?;
-    Ok(Caller { tenant: Some(tenant.name.clone()), admin: tenant.admin, buckets: tenant.buckets.clone() })
+    Ok(Caller {
+        tenant: Some(tenant.name.clone()),
+        admin: tenant.admin,
+        buckets: tenant.buckets.clone(),
+        calls_per_second: tenant.calls_per_second,
+    })
 }
 
 /// Whose key it is. All are compared, so that time tells neither how much matched nor where.

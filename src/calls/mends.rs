@@ -8,41 +8,11 @@ use http::StatusCode;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::settings::Compat;
 use crate::cube::api::{ConnectBody, CreateBody, Lifecycle, OnTimeout, set_members};
-use crate::cube::outcome::no_such_route;
+use crate::cube::outcome::{cube_code, no_such_route};
 use crate::cube::profile::Profile;
 use crate::verdict::{Reason, Refusal};
-
-/// Which mends are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one switch of the configuration, and nothing else"
-)]
-pub struct Compat {
-    /// A v2 call goes out again as v1 where the upstream has no v2.
-    pub v2_create: bool,
-    /// Top-level autoPause and autoResume become `lifecycle` where the upstream ignores them.
-    pub lifecycle: bool,
-    /// An empty or text error body becomes JSON.
-    pub error_bodies: bool,
-    /// A missing endAt (and what else its model requires) is filled in for clients that need one.
-    pub missing_end_at: bool,
-    /// The state `pausing` reads `paused` for clients that know no such state.
-    pub pausing_state: bool,
-}
-
-impl Default for Compat {
-    fn default() -> Self {
-        Self {
-            v2_create: true,
-            lifecycle: true,
-            error_bodies: true,
-            missing_end_at: true,
-            pausing_state: true,
-        }
-    }
-}
 
 /// A mend, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,12 +27,20 @@ pub enum Mend {
     MissingEndAt,
     /// `pausing` was called `paused`.
     PausingState,
+    /// "No more resource" was said as a 429.
+    CapacityAnswers,
 }
 
 impl Mend {
     /// Every mend, for metrics that must exist from the start.
-    pub const ALL: [Self; 5] =
-        [Self::V2Create, Self::Lifecycle, Self::ErrorBody, Self::MissingEndAt, Self::PausingState];
+    pub const ALL: [Self; 6] = [
+        Self::V2Create,
+        Self::Lifecycle,
+        Self::ErrorBody,
+        Self::MissingEndAt,
+        Self::PausingState,
+        Self::CapacityAnswers,
+    ];
 
     /// The name, which is also that of its switch.
     #[must_use]
@@ -73,6 +51,7 @@ impl Mend {
             Self::ErrorBody => "error_bodies",
             Self::MissingEndAt => "missing_end_at",
             Self::PausingState => "pausing_state",
+            Self::CapacityAnswers => "capacity_answers",
         }
     }
 }
@@ -122,6 +101,8 @@ pub fn lifecycle(compat: &Compat, profile: &Profile, body: &CreateBody) -> Optio
     })
 }
 
+/// CubeMaster's code for "no more resource".
+const NO_MORE_RESOURCE: i64 = 130_597;
 /// How many characters of an error text are kept.
 const LONGEST_MESSAGE: usize = 1000;
 
@@ -140,6 +121,22 @@ pub fn error_body(compat: &Compat, status: u16, body: &[u8]) -> Option<String> {
     let message: String = message.chars().take(LONGEST_MESSAGE).collect();
     let members = [("code".to_owned(), status.into()), ("message".to_owned(), message.into())];
     Some(Value::Object(Map::from_iter(members)).to_string())
+}
+
+/// What the client is told when Cube has no more resource (it says so as an internal error, 130597, though nothing was
+/// begun and trying again later helps); `None` if it said something else.
+#[must_use]
+pub fn capacity(compat: &Compat, status: u16, body: &[u8]) -> Option<Refusal> {
+    let full = compat.capacity_answers && status == 500 && cube_code(body) == Some(NO_MORE_RESOURCE);
+    full.then(|| {
+        let cube: Option<Value> = serde_json::from_slice(body).ok();
+        let said =
+            cube.as_ref().and_then(|cube| cube.get("message")).and_then(Value::as_str).unwrap_or_default();
+        Refusal::new(
+            Reason::CapacityExceeded,
+            format!("Cube has no room for another sandbox now ({said}); try again later"),
+        )
+    })
 }
 
 /// A text with the mends that were made to it.
@@ -224,6 +221,7 @@ mod tests {
         error_bodies: false,
         missing_end_at: false,
         pausing_state: false,
+        capacity_answers: false,
     };
 
     fn create(text: &'static str) -> CreateBody {

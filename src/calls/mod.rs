@@ -1,10 +1,24 @@
 //! Governed calls: text becomes a [`classify::Call`] once; one file per intercepted call tells its story.
 
+mod admit;
+mod answers;
 pub mod classify;
+mod connect;
+mod create_sandbox;
+mod delete_sandbox;
+mod enrich;
 pub mod filter;
+pub mod governor;
 pub mod identity;
+mod list_sandboxes;
 pub mod mends;
+mod objects;
+mod ownership;
+mod read_sandbox;
 pub mod seam;
 pub mod settings;
 mod throttle;
+mod touch;
+mod transparent;
 mod waiting;
+mod wish;

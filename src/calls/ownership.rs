@@ -72,7 +72,11 @@ impl Governor {
     /// Records whose a new snapshot or volume is. In open mode they are everybody's, and are recorded all the same.
     pub(super) async fn record_object(&self, kind: ObjectKind, id: &str, bucket: &Bucket) {
         if let Err(error) = self.ledger.record_object(kind, id, bucket).await {
-            tracing::error!(id, error = &error as &dyn std::error::Error, "the owner of a new object was not recorded");
+            tracing::error!(
+                id,
+                error = &error as &dyn std::error::Error,
+                "the owner of a new object was not recorded"
+            );
         }
     }
 }

@@ -128,6 +128,21 @@ pub struct Compat {
     pub missing_end_at: bool,
     /// The state `pausing` reads `paused` for clients that know no such state.
     pub pausing_state: bool,
+    /// "No more resource", which Cube says as a 500, becomes the retryable 429.
+    pub capacity_answers: bool,
+}
+
+impl Default for Compat {
+    fn default() -> Self {
+        Self {
+            v2_create: true,
+            lifecycle: true,
+            error_bodies: true,
+            missing_end_at: true,
+            pausing_state: true,
+            capacity_answers: true,
+        }
+    }
 }
 
 /// When the breakers open and how they close.

@@ -12,7 +12,7 @@ use crate::rules::policy::CreateRate;
 
 /// The limiters of all tenants and buckets. A new one is made when the settings are reloaded.
 #[derive(Debug, Default)]
-pub struct Throttle {
+pub(super) struct Throttle {
     calls: Mutex<HashMap<TenantName, std::sync::Arc<DefaultDirectRateLimiter>>>,
     creates: Mutex<HashMap<Bucket, std::sync::Arc<DefaultDirectRateLimiter>>>,
     clock: DefaultClock,
@@ -20,14 +20,14 @@ pub struct Throttle {
 
 /// Too often: how many whole seconds to wait, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooOften(pub u32);
+pub(super) struct TooOften(pub(super) u32);
 
 impl Throttle {
     /// One call of a tenant that may make `per_second`.
     ///
     /// # Errors
     /// [`TooOften`].
-    pub fn call(&self, tenant: &TenantName, per_second: NonZeroU32) -> Result<(), TooOften> {
+    pub(super) fn call(&self, tenant: &TenantName, per_second: NonZeroU32) -> Result<(), TooOften> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let limiter = calls
             .entry(tenant.clone())
@@ -41,7 +41,7 @@ impl Throttle {
     ///
     /// # Errors
     /// [`TooOften`].
-    pub fn create(&self, bucket: &Bucket, rate: CreateRate) -> Result<(), TooOften> {
+    pub(super) fn create(&self, bucket: &Bucket, rate: CreateRate) -> Result<(), TooOften> {
         let quota = Quota::per_minute(rate.per_minute).allow_burst(rate.burst);
         let mut creates = self.creates.lock().unwrap_or_else(PoisonError::into_inner);
         let limiter =

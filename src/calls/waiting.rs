@@ -14,28 +14,28 @@ use crate::ids::Bucket;
 
 /// The lines of all buckets.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub(super) struct Waiting {
     lines: Mutex<HashMap<Bucket, Arc<Line>>>,
     all: Arc<AtomicUsize>,
 }
 
 /// The line of one bucket.
 #[derive(Debug, Default)]
-pub struct Line {
+pub(super) struct Line {
     turn: FairMutex<()>,
     length: AtomicUsize,
 }
 
 /// A place in a line; dropping it leaves the line.
 #[derive(Debug)]
-pub struct Place {
+pub(super) struct Place {
     line: Arc<Line>,
     all: Arc<AtomicUsize>,
 }
 
 impl Waiting {
     /// The line of a bucket.
-    pub fn line(&self, bucket: &Bucket) -> Arc<Line> {
+    pub(super) fn line(&self, bucket: &Bucket) -> Arc<Line> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         // Lines that nobody stands in and nobody holds are forgotten, so that clients cannot grow the map with names.
         lines.retain(|_, line| Arc::strong_count(line) > 1);
@@ -43,7 +43,7 @@ impl Waiting {
     }
 
     /// Joins a line; `None` if `most` callers wait already, in all lines together.
-    pub fn join(&self, line: &Arc<Line>, most: usize) -> Option<Place> {
+    pub(super) fn join(&self, line: &Arc<Line>, most: usize) -> Option<Place> {
         let joined = self.all.fetch_update(Ordering::AcqRel, Ordering::Acquire, |waiting| {
             (waiting < most).then_some(waiting + 1)
         });
@@ -53,27 +53,22 @@ impl Waiting {
     }
 
     /// How many wait in the line of a bucket.
-    pub fn length(&self, bucket: &Bucket) -> usize {
+    pub(super) fn length(&self, bucket: &Bucket) -> usize {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.get(bucket).map_or(0, |line| line.length.load(Ordering::Acquire))
-    }
-
-    /// How many wait in all lines.
-    pub fn total(&self) -> usize {
-        self.all.load(Ordering::Acquire)
     }
 }
 
 impl Line {
     /// Whether nobody stands in it.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.length.load(Ordering::Acquire) == 0
     }
 }
 
 impl Place {
     /// Ready when this place is first in line; the turn ends when the guard is dropped.
-    pub async fn turn(&self) -> MutexGuard<'_, ()> {
+    pub(super) async fn turn(&self) -> MutexGuard<'_, ()> {
         self.line.turn.lock().await
     }
 }
@@ -107,7 +102,7 @@ mod tests {
             let third = waiting.join(&line, 2).unwrap();
             drop(third.turn().await);
         }
-        assert_eq!((waiting.total(), line.is_empty()), (0, true));
+        assert_eq!((waiting.all.load(Ordering::Acquire), line.is_empty()), (0, true));
     }
 
     #[test]

@@ -39,7 +39,8 @@ impl Wish {
         if prefix.is_v2() && governor.cube.profile().has_v2_create == Some(false) {
             mends::create_as_v1(&body)?;
         }
-        let said = Said { headers: &ask.head.headers, metadata: &body.metadata, keys: &ask.settings.identity };
+        let said =
+            Said { headers: &ask.head.headers, metadata: &body.metadata, keys: &ask.settings.identity };
         let marker = governor.ledger.new_marker();
         let bucket = ask.who.bucket(&said)?;
         let owner = ask.who.owner(&bucket, &said, &marker)?;
@@ -96,7 +97,8 @@ impl Wish {
     pub(super) fn check_rate(&self, governor: &Governor) -> Result<(), Refusal> {
         let Some(rate) = self.policy.creates else { return Ok(()) };
         governor.throttle.load().create(&self.bucket, rate).map_err(|wait| {
-            let message = format!("bucket {} allows {} creates per minute; slow down", self.bucket, rate.per_minute);
+            let message =
+                format!("bucket {} allows {} creates per minute; slow down", self.bucket, rate.per_minute);
             Refusal::new(Reason::RateLimited, message).after(wait.0)
         })
     }
@@ -148,7 +150,8 @@ fn deny(policy: &BucketPolicy, body: &CreateBody) -> Result<(), Refusal> {
     ];
     match denied.into_iter().find(|(denied, _)| *denied) {
         Some((_, field)) => {
-            let message = format!("{field} is not allowed in this bucket; leave it out, or ask your operator");
+            let message =
+                format!("{field} is not allowed in this bucket; leave it out, or ask your operator");
             Err(Refusal::new(Reason::ForbiddenField, message).with("field", field))
         }
         None => Ok(()),

@@ -65,6 +65,7 @@ pub(super) fn compat(sheet: &mut Sheet) -> Compat {
         error_bodies: s.get("error_bodies", true, &flag()),
         missing_end_at: s.get("missing_end_at", true, &flag()),
         pausing_state: s.get("pausing_state", true, &flag()),
+        capacity_answers: s.get("capacity_answers", true, &flag()),
     })
 }
 

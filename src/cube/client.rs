@@ -202,7 +202,9 @@ impl Client {
             Absence::Proven => Seen::Absent,
             Absence::Alive => match Detail::read(answer.body()) {
                 Ok(detail) if detail.listed.id == *sandbox => Seen::Here(Box::new(detail)),
-                Ok(detail) => Seen::Unclear(format!("GET of {sandbox} was answered with {}", detail.listed.id)),
+                Ok(detail) => {
+                    Seen::Unclear(format!("GET of {sandbox} was answered with {}", detail.listed.id))
+                }
                 Err(error) => Seen::Unclear(format!("GET: {error}")),
             },
             Absence::NoProof => Seen::Unclear(format!("GET was answered {status}")),
@@ -319,7 +321,9 @@ impl Client {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListFailed {
     /// Cube demands a key that the warden does not have.
-    #[error("Cube demands a key for the warden's own calls: name the variable that holds it in upstream.api_key_env")]
+    #[error(
+        "Cube demands a key for the warden's own calls: name the variable that holds it in upstream.api_key_env"
+    )]
     KeyWanted,
     /// It failed, or cannot be read whole.
     #[error("list the sandboxes: {0}")]

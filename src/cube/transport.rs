@@ -86,11 +86,7 @@ impl TransportError {
 impl From<hyper_util::client::legacy::Error> for TransportError {
     /// Only a failed connect proves that nothing was sent; all else is taken for lost.
     fn from(error: hyper_util::client::legacy::Error) -> Self {
-        if error.is_connect() {
-            Self::NotSent(error.into())
-        } else {
-            Self::Lost(error.into())
-        }
+        if error.is_connect() { Self::NotSent(error.into()) } else { Self::Lost(error.into()) }
     }
 }
 
@@ -157,15 +153,9 @@ impl Transport {
                 // Resends a request only if the library gives it back untouched from a reused connection.
                 .retry_canceled_requests(true)
                 .build(connector.clone());
-            ServiceBuilder::new()
-                .layer(MeasureLayer(Arc::clone(observe)))
-                .service(client)
+            ServiceBuilder::new().layer(MeasureLayer(Arc::clone(observe))).service(client)
         };
-        Ok(Self {
-            target,
-            reads: lane(settings.idle),
-            writes: lane(settings.write_idle),
-        })
+        Ok(Self { target, reads: lane(settings.idle), writes: lane(settings.write_idle) })
     }
 
     /// Sends the request on and gives back the answer as soon as its head is there; both bodies stream.
@@ -173,25 +163,15 @@ impl Transport {
     ///
     /// # Errors
     /// [`TransportError`], which says whether anything can have been sent.
-    pub async fn forward<B>(
-        &self,
-        request: Request<B>,
-    ) -> Result<Response<Incoming>, TransportError>
+    pub async fn forward<B>(&self, request: Request<B>) -> Result<Response<Incoming>, TransportError>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Source>,
     {
         let mut request = request.map(|body| UpBody(body.map_err(Into::into).boxed_unsync()));
-        *request.uri_mut() = self
-            .target
-            .aim(request.uri())
-            .map_err(|e| TransportError::NotSent(e.into()))?;
+        *request.uri_mut() = self.target.aim(request.uri()).map_err(|e| TransportError::NotSent(e.into()))?;
         *request.version_mut() = Version::HTTP_11;
-        let lane = if request.method().is_safe() {
-            &self.reads
-        } else {
-            &self.writes
-        };
+        let lane = if request.method().is_safe() { &self.reads } else { &self.writes };
         Ok(lane.clone().oneshot(request).await?)
     }
 
@@ -218,9 +198,7 @@ impl Transport {
 
 impl std::fmt::Debug for Transport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Transport")
-            .field("target", &self.target)
-            .finish_non_exhaustive()
+        f.debug_struct("Transport").field("target", &self.target).finish_non_exhaustive()
     }
 }
 
@@ -232,8 +210,7 @@ pub fn sized(request: Request<Bytes>) -> Request<Full<Bytes>> {
     let framed = chunked || head.headers.contains_key(header::CONTENT_LENGTH);
     let usual = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
     if framed || usual || !body.is_empty() {
-        head.headers
-            .insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+        head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
     Request::from_parts(head, Full::new(body))
 }
@@ -258,20 +235,13 @@ impl Target {
 
     /// The upstream's form of `asked`; path and query keep their bytes. `OPTIONS *` concerns the server, so no prefix there.
     fn aim(&self, asked: &Uri) -> Result<Uri, http::Error> {
-        let asked = asked
-            .path_and_query()
-            .cloned()
-            .unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let asked = asked.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         let path = if self.prefix.is_empty() || asked == "*" {
             asked
         } else {
             PathAndQuery::try_from(format!("{}{asked}", self.prefix))?
         };
-        Uri::builder()
-            .scheme(Scheme::HTTP)
-            .authority(self.authority.clone())
-            .path_and_query(path)
-            .build()
+        Uri::builder().scheme(Scheme::HTTP).authority(self.authority.clone()).path_and_query(path).build()
     }
 }
 
@@ -282,10 +252,7 @@ impl<S> Layer<S> for MeasureLayer {
     type Service = Measure<S>;
 
     fn layer(&self, inner: S) -> Measure<S> {
-        Measure {
-            inner,
-            observe: Arc::clone(&self.0),
-        }
+        Measure { inner, observe: Arc::clone(&self.0) }
     }
 }
 
@@ -316,10 +283,7 @@ where
             since: Stopwatch::start(),
             status: None,
         };
-        Measured {
-            inner: self.inner.call(request),
-            report: Some(report),
-        }
+        Measured { inner: self.inner.call(request), report: Some(report) }
     }
 }
 

@@ -32,15 +32,24 @@ impl Deeds {
         }
     }
 
+    /// Forgets what was lent for a wish that came to nothing, unless a kill of that entry needs it.
+    pub fn take_back(&self, marker: &Marker) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if !running.contains_key(marker) {
+            self.credentials.lock().unwrap_or_else(PoisonError::into_inner).remove(marker);
+        }
+    }
+
     /// Tries once to kill the condemned entry of `marker`; joins a try that is under way. The try goes on in a task of
     /// its own whoever waits.
     pub async fn kill(self: &Arc<Self>, marker: &Marker) {
-        let mut done = self.start(marker);
+        let mut done = self.start_kill(marker);
         // An error means that the try has ended: its sender is gone.
         while done.changed().await.is_ok() {}
     }
 
-    fn start(self: &Arc<Self>, marker: &Marker) -> watch::Receiver<()> {
+    /// Starts a try, or finds the one under way; what is returned changes never and closes when the try has ended.
+    pub fn start_kill(self: &Arc<Self>, marker: &Marker) -> watch::Receiver<()> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(done) = running.get(marker) {
             return done.clone();
@@ -118,7 +127,12 @@ impl Deeds {
     }
 
     /// An unclear DELETE may have happened: a GET says.
-    async fn confirm(&self, sandbox: &SandboxId, credential: &Credential, why: String) -> (KillReport, String) {
+    async fn confirm(
+        &self,
+        sandbox: &SandboxId,
+        credential: &Credential,
+        why: String,
+    ) -> (KillReport, String) {
         match self.cube.get(sandbox, credential).await {
             Seen::Absent => (KillReport::Proof(Proof::GetNotFound), Proof::GetNotFound.name().to_owned()),
             Seen::Here(_) | Seen::Unclear(_) => (KillReport::Failed, why),

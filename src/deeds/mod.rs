@@ -17,6 +17,7 @@ use crate::ids::{Bucket, Marker};
 use crate::ledger::Ledger;
 use crate::time::Clock;
 
+pub use ask::Answer;
 pub use kill::Ended;
 
 /// Carries out deeds on one Cube for one ledger.

@@ -137,11 +137,11 @@ impl Ledger {
         Ok(logged.iter().map(|logged| (logged.sequence, text(&logged.value))).collect())
     }
 
-    /// Keeps the log within `keep` records.
+    /// Keeps the log within `keep` records, and drops those up to `through`.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
-    pub async fn trim_decisions(&self, keep: u64) -> Result<(), LedgerError> {
-        Ok(self.store.trim_log(keep, 0).await?)
+    pub async fn trim_decisions(&self, keep: u64, through: u64) -> Result<(), LedgerError> {
+        Ok(self.store.trim_log(keep, through).await?)
     }
 }

@@ -73,6 +73,23 @@ impl Ledger {
         self.entries(&markers).await
     }
 
+    /// Live entries that are paused, in these buckets (`None`: anywhere).
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn paused(&self, buckets: Option<&[Bucket]>) -> Result<Vec<Entry>, LedgerError> {
+        let sets: Vec<Set> = match buckets {
+            None => vec![Set::AllState("paused")],
+            Some(buckets) => buckets.iter().map(|bucket| Set::State("paused", bucket.clone())).collect(),
+        };
+        let mut paused = Vec::new();
+        for set in sets {
+            let markers = self.markers(&set).await?;
+            paused.extend(self.entries(&markers).await?.0);
+        }
+        Ok(paused)
+    }
+
     /// The entries of many markers at once.
     ///
     /// # Errors

@@ -92,11 +92,7 @@ impl Account {
             ending: Ending::CallerLeft,
             request_id: id.map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned()),
         };
-        Self {
-            finished,
-            since: Stopwatch::start(),
-            observer,
-        }
+        Self { finished, since: Stopwatch::start(), observer }
     }
 
     pub(super) fn governed(&mut self) {
@@ -105,18 +101,9 @@ impl Account {
 
     /// Notes the answer and goes along with its body.
     pub(super) fn answered(mut self, outcome: Outcome) -> Response<AnswerBody> {
-        let Outcome {
-            answer,
-            ending,
-            willing,
-        } = outcome;
+        let Outcome { answer, ending, willing } = outcome;
         self.finished.status = Some(answer.status().as_u16());
-        answer.map(|content| AnswerBody {
-            content,
-            account: self,
-            ending,
-            _willing: willing,
-        })
+        answer.map(|content| AnswerBody { content, account: self, ending, _willing: willing })
     }
 }
 

@@ -82,25 +82,18 @@ impl Refusal {
 
     /// A body that was not read to its end leaves the connection at an unknown place: it cannot be used again.
     fn ends_connection(self) -> bool {
-        matches!(
-            self,
-            Self::BodyTooLarge | Self::BodyStalled | Self::BodyMalformed | Self::ConnectMethod
-        )
+        matches!(self, Self::BodyTooLarge | Self::BodyStalled | Self::BodyMalformed | Self::ConnectMethod)
     }
 
     /// The answer as it goes out.
     pub(super) fn answer(self) -> Response<Bytes> {
         let (status, error_code, message) = self.row();
         let code = status.as_u16();
-        let body =
-            format!(r#"{{"code":{code},"message":"{message}","error_code":"{error_code}"}}"#);
+        let body = format!(r#"{{"code":{code},"message":"{message}","error_code":"{error_code}"}}"#);
         let mut answer = Response::new(Bytes::from(body));
         *answer.status_mut() = status;
         let headers = answer.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json"),
-        );
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if self.ends_connection() {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }

@@ -26,11 +26,7 @@ pub(super) async fn run(proxy: &Proxy, mut head: Parts, body: Incoming, limit: u
     // The expectation ends here: whoever calls the upstream has the body at hand.
     let asks_first = head.headers.contains_key(header::EXPECT);
     remove(&mut head.headers, |name| name == header::EXPECT);
-    let unread_limit = if asks_first {
-        limit
-    } else {
-        limit + DISCARD_LIMIT
-    };
+    let unread_limit = if asks_first { limit } else { limit + DISCARD_LIMIT };
     if body.size_hint().lower() > unread_limit as u64 {
         return Outcome::refused(Refusal::BodyTooLarge);
     }
@@ -49,10 +45,7 @@ pub(super) async fn run(proxy: &Proxy, mut head: Parts, body: Incoming, limit: u
         Ok(Reply::Answer(answer)) => Outcome::whole(exact(answer)),
         Ok(Reply::Forward(head, body)) => pass::whole(proxy, head, body).await,
         Err(error) => {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "a governed call panicked"
-            );
+            tracing::error!(error = &error as &dyn std::error::Error, "a governed call panicked");
             Outcome::refused(Refusal::Panicked)
         }
     }
@@ -72,11 +65,7 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
             break;
         }
     }
-    if seen > limit {
-        Err(Refusal::BodyTooLarge)
-    } else {
-        Ok(whole.freeze())
-    }
+    if seen > limit { Err(Refusal::BodyTooLarge) } else { Ok(whole.freeze()) }
 }
 
 /// An answer as it goes out: nothing hop-by-hop in it, the length that it has.

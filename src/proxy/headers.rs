@@ -35,8 +35,7 @@ pub(super) fn clean_request(head: &mut Parts) -> Wish {
         (Wish::Exchange, false) => "",
     };
     if trailers {
-        head.headers
-            .insert(header::TE, HeaderValue::from_static("trailers"));
+        head.headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
     strip(&mut head.headers, kept);
     wish
@@ -50,21 +49,14 @@ pub(super) fn without_upgrade(headers: &mut HeaderMap) {
 
 /// Brings an answer's head into the form that goes back. The connection's own end is our HTTP library's business.
 pub(super) fn clean_answer(status: StatusCode, headers: &mut HeaderMap) {
-    let about_upgrade =
-        status == StatusCode::SWITCHING_PROTOCOLS || status == StatusCode::UPGRADE_REQUIRED;
-    let kept = if about_upgrade && headers.contains_key(header::UPGRADE) {
-        "Upgrade"
-    } else {
-        ""
-    };
+    let about_upgrade = status == StatusCode::SWITCHING_PROTOCOLS || status == StatusCode::UPGRADE_REQUIRED;
+    let kept = if about_upgrade && headers.contains_key(header::UPGRADE) { "Upgrade" } else { "" };
     strip(headers, kept);
 }
 
 /// Sets the exact length of a whole body; an answer that may have none gets none.
 pub(super) fn set_length(status: StatusCode, headers: &mut HeaderMap, length: usize) {
-    remove(headers, |name| {
-        name == header::TRANSFER_ENCODING || name == header::TRAILER
-    });
+    remove(headers, |name| name == header::TRANSFER_ENCODING || name == header::TRAILER);
     if status == StatusCode::NO_CONTENT || status.is_informational() {
         remove(headers, |name| name == header::CONTENT_LENGTH);
     } else {
@@ -91,16 +83,10 @@ pub(super) fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> 
 /// `h2c` is no upgrade that can be tunnelled through a pooled exchange: without it the peers stay on HTTP/1.1.
 fn wish(head: &Parts) -> Wish {
     let asked = head.version == Version::HTTP_11
-        && tokens(&head.headers, &header::CONNECTION)
-            .any(|token| token.eq_ignore_ascii_case("upgrade"));
+        && tokens(&head.headers, &header::CONNECTION).any(|token| token.eq_ignore_ascii_case("upgrade"));
     let mut protocols = tokens(&head.headers, &header::UPGRADE).peekable();
-    let real =
-        protocols.peek().is_some() && !protocols.any(|token| token.eq_ignore_ascii_case("h2c"));
-    if asked && real {
-        Wish::Upgrade
-    } else {
-        Wish::Exchange
-    }
+    let real = protocols.peek().is_some() && !protocols.any(|token| token.eq_ignore_ascii_case("h2c"));
+    if asked && real { Wish::Upgrade } else { Wish::Exchange }
 }
 
 /// An absolute-form target names the host; it then counts instead of `Host` (RFC 9112, 3.2.2).
@@ -124,10 +110,7 @@ fn strip(headers: &mut HeaderMap, kept: &'static str) {
         .filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
         .filter(|name| !is_framing(name))
         .collect();
-    let keeps = |option: &str| {
-        kept.split(", ")
-            .any(|token| token.eq_ignore_ascii_case(option))
-    };
+    let keeps = |option: &str| kept.split(", ").any(|token| token.eq_ignore_ascii_case(option));
     let hop = |name: &HeaderName| match *name {
         header::CONNECTION => kept.is_empty(),
         header::TE | header::UPGRADE => !keeps(name.as_str()),
@@ -141,10 +124,7 @@ fn strip(headers: &mut HeaderMap, kept: &'static str) {
 
 /// Dropping these because `Connection` names them would let a peer change where a message ends or whom it is for.
 fn is_framing(name: &HeaderName) -> bool {
-    matches!(
-        *name,
-        header::HOST | header::CONTENT_LENGTH | header::TRANSFER_ENCODING
-    )
+    matches!(*name, header::HOST | header::CONTENT_LENGTH | header::TRANSFER_ENCODING)
 }
 
 fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {

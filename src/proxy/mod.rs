@@ -85,9 +85,7 @@ pub struct Wiring {
 
 impl fmt::Debug for Wiring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wiring")
-            .field("upstream", &self.upstream)
-            .finish_non_exhaustive()
+        f.debug_struct("Wiring").field("upstream", &self.upstream).finish_non_exhaustive()
     }
 }
 
@@ -112,23 +110,12 @@ struct Outcome {
 impl Outcome {
     fn whole(answer: Response<Bytes>) -> Self {
         let answer = answer.map(|bytes| Either::Left(Full::new(bytes)));
-        Self {
-            answer,
-            ending: Ending::Complete,
-            willing: None,
-        }
+        Self { answer, ending: Ending::Complete, willing: None }
     }
 
     fn refused(refusal: Refusal) -> Self {
-        let ending = if refusal == Refusal::Panicked {
-            Ending::Panicked
-        } else {
-            Ending::Complete
-        };
-        Self {
-            ending,
-            ..Self::whole(refusal.answer())
-        }
+        let ending = if refusal == Refusal::Panicked { Ending::Panicked } else { Ending::Complete };
+        Self { ending, ..Self::whole(refusal.answer()) }
     }
 }
 
@@ -150,11 +137,7 @@ impl Proxy {
         account.answered(outcome)
     }
 
-    async fn exchange(
-        &self,
-        mut request: Request<Incoming>,
-        mut account: Account,
-    ) -> (Account, Outcome) {
+    async fn exchange(&self, mut request: Request<Incoming>, mut account: Account) -> (Account, Outcome) {
         if request.method() == Method::CONNECT {
             return (account, Outcome::refused(Refusal::ConnectMethod));
         }
@@ -218,10 +201,7 @@ where
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(
-            error = &error as &dyn std::error::Error,
-            "a client connection broke off"
-        );
+        tracing::debug!(error = &error as &dyn std::error::Error, "a client connection broke off");
     }
 }
 

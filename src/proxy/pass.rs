@@ -36,13 +36,8 @@ pub(super) async fn through(
         () = silence(proxy, &watch, willing.as_deref()) => return Outcome::refused(Refusal::UpstreamSilent),
     };
     match answer {
-        Ok(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            switched(answer, switch)
-        }
-        Ok(answer) => Outcome {
-            willing,
-            ..back(answer)
-        },
+        Ok(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => switched(answer, switch),
+        Ok(answer) => Outcome { willing, ..back(answer) },
         Err(_) if watch.broken() => Outcome::refused(Refusal::BodyMalformed),
         Err(error) => failed(&error),
     }
@@ -53,9 +48,7 @@ pub(super) async fn whole(proxy: &Proxy, head: Parts, body: Bytes) -> Outcome {
     let request = sized(Request::from_parts(head, body));
     let answer = proxy.wiring.upstream.forward(request);
     match within(&*proxy.wiring.clock, proxy.settings.answer_limit, answer).await {
-        Ok(Ok(answer)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            switched(answer, None)
-        }
+        Ok(Ok(answer)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => switched(answer, None),
         Ok(Ok(answer)) => back(answer),
         Ok(Err(error)) => failed(&error),
         Err(_elapsed) => Outcome::refused(Refusal::UpstreamSilent),
@@ -76,11 +69,7 @@ fn back(answer: Response<Incoming>) -> Outcome {
     let (mut head, body) = answer.into_parts();
     clean_answer(head.status, &mut head.headers);
     let answer = Response::from_parts(head, Either::Right(body));
-    Outcome {
-        answer,
-        ending: Ending::Complete,
-        willing: None,
-    }
+    Outcome { answer, ending: Ending::Complete, willing: None }
 }
 
 fn failed(error: &TransportError) -> Outcome {

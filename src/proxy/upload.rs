@@ -60,11 +60,7 @@ impl Upload {
     pub(super) fn over(request: Request<Incoming>) -> (Request<Self>, Watch, Option<Arc<Willing>>) {
         let (progress, watch) = watch::channel(Progress::Sending);
         let expects = expects_continue(&request);
-        let mut request = request.map(|body| Self {
-            body,
-            gate: None,
-            progress,
-        });
+        let mut request = request.map(|body| Self { body, gate: None, progress });
         let willing = expects.then(|| {
             let (willing, mut opened) = watch::channel(false);
             request.body_mut().gate = Some(Box::pin(async move {

@@ -1,3 +1,104 @@
-//! Background tasks.
+//! Background tasks: what nobody waits for. Each has a tick that a test can call; the driver calls them by the clock.
+//!
+//! Must stay true: a tick that fails changes nothing it cannot prove and is called again; tasks never prolong a life.
 
+mod decisions;
+mod driver;
+mod due;
+mod inventory;
+mod search;
 pub mod settings;
+
+use std::collections::HashSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+
+use crate::cube::api::LabelNames;
+use crate::cube::client::Client;
+use crate::deeds::Deeds;
+use crate::ids::Bucket;
+use crate::ledger::Ledger;
+use crate::telemetry::Metrics;
+use crate::time::Clock;
+
+pub use driver::Status;
+
+/// Whose the sandboxes are that have no record and none of our labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Adopt {
+    /// Nobody's: counted as foreign, never touched.
+    Nobody,
+    /// This bucket's.
+    Into(Bucket),
+}
+
+/// What the tasks go by beside their times; swapped whole on reload.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The tasks' times and caps.
+    pub settings: settings::Settings,
+    /// What happens to what has no record.
+    pub adopt: Adopt,
+    /// The names of our labels.
+    pub labels: LabelNames,
+}
+
+/// What the tasks are wired to.
+#[expect(missing_debug_implementations, reason = "a bundle of handles, taken apart at once")]
+pub struct Wiring {
+    /// The accounting authority.
+    pub ledger: Arc<Ledger>,
+    /// The Cube API.
+    pub cube: Arc<Client>,
+    /// What calls and tasks both carry out.
+    pub deeds: Arc<Deeds>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The background tasks of one warden.
+pub struct Tasks {
+    rules: ArcSwap<Rules>,
+    ledger: Arc<Ledger>,
+    cube: Arc<Client>,
+    deeds: Arc<Deeds>,
+    metrics: Arc<Metrics>,
+    clock: Arc<dyn Clock>,
+    status: Mutex<Status>,
+    foreign: AtomicU64,
+    /// Records that could not be read and were reported: once is enough.
+    reported: Mutex<HashSet<String>>,
+}
+
+impl std::fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tasks").field("ledger", &self.ledger).finish_non_exhaustive()
+    }
+}
+
+impl Tasks {
+    /// Tasks that go by `rules`.
+    #[must_use]
+    pub fn new(rules: Rules, wiring: Wiring) -> Self {
+        Self {
+            rules: ArcSwap::from_pointee(rules),
+            ledger: wiring.ledger,
+            cube: wiring.cube,
+            deeds: wiring.deeds,
+            metrics: wiring.metrics,
+            clock: wiring.clock,
+            status: Mutex::default(),
+            foreign: AtomicU64::default(),
+            reported: Mutex::default(),
+        }
+    }
+
+    /// Takes new rules into force, whole.
+    pub fn reload(&self, rules: Rules) {
+        self.rules.store(Arc::new(rules));
+    }
+}

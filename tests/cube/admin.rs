@@ -32,8 +32,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::ask::Kind;
-use super::faults::{Fault, Rule};
+use super::faults::{NewRule, Rule};
 use super::model;
 use super::sim::{Alive, Handle};
 
@@ -77,39 +76,6 @@ struct Plants {
 }
 
 #[derive(Deserialize)]
-struct NewRule {
-    #[serde(flatten)]
-    fault: Fault,
-    kind: Option<Kind>,
-    #[serde(default)]
-    kinds: Vec<Kind>,
-    #[serde(default)]
-    methods: Vec<String>,
-    #[serde(default)]
-    ids: Vec<String>,
-    times: Option<u32>,
-}
-
-impl From<NewRule> for Rule {
-    fn from(new: NewRule) -> Self {
-        let mut rule = match new.kind {
-            Some(kind) => new.fault.on(kind),
-            None => Self::from(new.fault),
-        };
-        rule = new.kinds.into_iter().fold(rule, Self::on);
-        rule = new
-            .methods
-            .iter()
-            .fold(rule, |rule, method| rule.method(method));
-        rule = new.ids.iter().fold(rule, |rule, id| rule.id(id));
-        match new.times {
-            Some(times) => rule.times(times),
-            None => rule,
-        }
-    }
-}
-
-#[derive(Deserialize)]
 struct NewState {
     state: model::State,
 }
@@ -135,6 +101,7 @@ async fn state(State(sim): Sim) -> Json<Value> {
         "requests": requests,
         "connections": connections,
         "held": sim.held(),
+        "high_water": sim.high_water(&[]),
         "faults": fault_list(&sim),
         "sandboxes": sim.alive(),
     }))

@@ -23,6 +23,7 @@ pub(crate) struct Answer {
 pub(crate) enum Body {
     None,
     Json(String),
+    Text(String),
 }
 
 #[derive(Serialize)]
@@ -54,12 +55,12 @@ impl Answer {
         }
     }
 
-    /// Bytes as given.
+    /// A body as given.
     pub(crate) fn raw(status: u16, body: &str) -> Self {
-        let body = if body.is_empty() {
-            Body::None
-        } else {
-            Body::Json(body.to_owned())
+        let body = match body.as_bytes().first() {
+            None => Body::None,
+            Some(b'{' | b'[') => Body::Json(body.to_owned()),
+            Some(_) => Body::Text(body.to_owned()),
         };
         Self {
             status,

@@ -1,6 +1,6 @@
 //! A request as the model reads it: what is asked, by which kind of client, and the bodies as `CubeAPI` declares them.
 //!
-//! Must stay true: the two forms of `NewSandbox` keep name and number of fields, because the extractor's errors tell them.
+//! The two forms of a create's body stand in `create_body`.
 
 use std::collections::BTreeMap;
 
@@ -251,89 +251,6 @@ pub(crate) struct VolumeMount {
     pub(crate) path: String,
     #[serde(rename = "readOnly", default)]
     pub(crate) read_only: bool,
-}
-
-/// Create up to v0.6.0: eleven fields.
-#[derive(Debug, Deserialize)]
-#[serde(rename = "NewSandbox", rename_all = "camelCase")]
-pub(crate) struct NarrowCreate {
-    #[serde(rename = "templateID")]
-    template_id: String,
-    timeout: Option<i32>,
-    lifecycle: Option<Lifecycle>,
-    #[serde(alias = "auto_pause")]
-    auto_pause: Option<bool>,
-    #[serde(alias = "auto_resume")]
-    auto_resume: Option<Value>,
-    #[serde(rename = "secure")]
-    _secure: Option<Value>,
-    #[serde(rename = "allow_internet_access")]
-    _allow_internet_access: Option<bool>,
-    network: Option<Network>,
-    metadata: Option<BTreeMap<String, String>>,
-    #[serde(alias = "envs")]
-    env_vars: Option<BTreeMap<String, String>>,
-    #[serde(rename = "mcp")]
-    _mcp: Option<Value>,
-}
-
-/// Create of v0.7: thirteen fields.
-#[derive(Debug, Deserialize)]
-#[serde(rename = "NewSandbox", rename_all = "camelCase")]
-pub(crate) struct WideCreate {
-    #[serde(rename = "templateID")]
-    template_id: String,
-    timeout: Option<i32>,
-    lifecycle: Option<Lifecycle>,
-    #[serde(alias = "auto_pause")]
-    auto_pause: Option<bool>,
-    #[serde(alias = "auto_resume")]
-    auto_resume: Option<Value>,
-    #[serde(rename = "secure")]
-    _secure: Option<Value>,
-    #[serde(rename = "allow_internet_access")]
-    _allow_internet_access: Option<bool>,
-    network: Option<Network>,
-    metadata: Option<BTreeMap<String, String>>,
-    #[serde(rename = "distributionScope", alias = "distribution_scope")]
-    _distribution_scope: Option<Vec<String>>,
-    #[serde(alias = "envs")]
-    env_vars: Option<BTreeMap<String, String>>,
-    #[serde(rename = "mcp")]
-    _mcp: Option<Value>,
-    volume_mounts: Option<Vec<VolumeMount>>,
-}
-
-impl From<NarrowCreate> for NewSandbox {
-    fn from(wire: NarrowCreate) -> Self {
-        Self {
-            template_id: wire.template_id,
-            timeout: wire.timeout,
-            lifecycle: wire.lifecycle,
-            auto_pause: wire.auto_pause,
-            auto_resume: wire.auto_resume,
-            public_traffic: wire.network.unwrap_or_default().allow_public_traffic,
-            metadata: wire.metadata.unwrap_or_default(),
-            env: wire.env_vars.unwrap_or_default(),
-            volume_mounts: Vec::new(),
-        }
-    }
-}
-
-impl From<WideCreate> for NewSandbox {
-    fn from(wire: WideCreate) -> Self {
-        Self {
-            template_id: wire.template_id,
-            timeout: wire.timeout,
-            lifecycle: wire.lifecycle,
-            auto_pause: wire.auto_pause,
-            auto_resume: wire.auto_resume,
-            public_traffic: wire.network.unwrap_or_default().allow_public_traffic,
-            metadata: wire.metadata.unwrap_or_default(),
-            env: wire.env_vars.unwrap_or_default(),
-            volume_mounts: wire.volume_mounts.unwrap_or_default(),
-        }
-    }
 }
 
 /// The mounts of a create of v0.6.0, where they are not among the counted fields.

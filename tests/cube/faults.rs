@@ -19,7 +19,12 @@ use super::profile::Profile;
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub(crate) enum Fault {
     /// Answered with this, nothing done.
-    Refuse { status: u16, body: String },
+    Refuse {
+        status: u16,
+        body: String,
+        #[serde(default)]
+        retry_after: Option<u64>,
+    },
     /// The backend answers with this code, nothing done; read as `CubeAPI` reads it.
     Backend { code: i64, message: String },
     /// The backend answers bytes that are not its protocol.
@@ -30,7 +35,7 @@ pub(crate) enum Fault {
     NoResource,
     /// DELETE is answered 503 with `Retry-After: 2`, nothing done.
     DeleteBusy,
-    /// The list fails: 500 with 130594.
+    /// The list fails, and GET with it: 500 with 130594.
     ListFails,
     /// Done, but only after this time.
     Slow { ms: u64 },
@@ -132,11 +137,47 @@ impl Rule {
     }
 }
 
+/// A rule as JSON writes it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct NewRule {
+    #[serde(flatten)]
+    fault: Fault,
+    kind: Option<Kind>,
+    #[serde(default)]
+    kinds: Vec<Kind>,
+    #[serde(default)]
+    methods: Vec<String>,
+    #[serde(default)]
+    ids: Vec<String>,
+    times: Option<u32>,
+}
+
+impl From<NewRule> for Rule {
+    fn from(new: NewRule) -> Self {
+        let mut rule = match new.kind {
+            Some(kind) => new.fault.on(kind),
+            None => Self::from(new.fault),
+        };
+        rule = new.kinds.into_iter().fold(rule, Self::on);
+        rule = new
+            .methods
+            .iter()
+            .fold(rule, |rule, method| rule.method(method));
+        rule = new.ids.iter().fold(rule, |rule, id| rule.id(id));
+        match new.times {
+            Some(times) => rule.times(times),
+            None => rule,
+        }
+    }
+}
+
 impl Fault {
     /// Faults of lists and deletes leave everything else alone; standing ones strike no request.
     fn applies_to(&self, kind: Kind) -> bool {
         match self {
-            Self::ListFails | Self::Omit { .. } | Self::EmptyList => kind == Kind::List,
+            // CubeAPI answers GET from the backend's list call too.
+            Self::ListFails => matches!(kind, Kind::List | Kind::Get),
+            Self::Omit { .. } | Self::EmptyList => kind == Kind::List,
             Self::DeleteBusy | Self::Resurrect { .. } => kind == Kind::Delete,
             Self::NoResource => kind == Kind::Create,
             Self::ForgetLabels => matches!(kind, Kind::List | Kind::Get),
@@ -293,7 +334,16 @@ impl Course {
 
 fn answer(fault: &Fault, profile: Profile, kind: Kind) -> Option<Answer> {
     Some(match fault {
-        Fault::Refuse { status, body } => Answer::raw(*status, body),
+        Fault::Refuse {
+            status,
+            body,
+            retry_after,
+        } => {
+            let answer = Answer::raw(*status, body);
+            retry_after.iter().fold(answer, |answer, seconds| {
+                answer.with_header("retry-after", seconds.to_string())
+            })
+        }
         Fault::Backend { code, message } => Answer::backend(profile, kind, *code, message),
         Fault::Garbage { body } => Answer::error(
             500,

@@ -12,6 +12,7 @@
 mod admin;
 pub(crate) mod answer;
 pub(crate) mod ask;
+mod create_body;
 mod credentials;
 pub(crate) mod faults;
 mod latency;

@@ -4,15 +4,16 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Extension, FromRequest, Path, Query, Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
+use bytes::Bytes;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, VARY,
+    ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::de::DeserializeOwned;
@@ -20,10 +21,10 @@ use tower_http::compression::CompressionLayer;
 
 use super::answer::Answer;
 use super::ask::{
-    Ask, Asker, ListQuery, LogsForm, LogsQuery, MaybeTimeout, Mounts, Named, NarrowCreate,
-    NewAlias, NewSandbox, NewTemplate, NewTimeout, OldListQuery, Refresh, RollbackTo,
-    SnapshotsQuery, WideCreate,
+    Ask, Asker, ListQuery, LogsForm, LogsQuery, MaybeTimeout, Mounts, Named, NewAlias, NewSandbox,
+    NewTemplate, NewTimeout, OldListQuery, Refresh, RollbackTo, SnapshotsQuery,
 };
+use super::create_body::{narrow, wide};
 use super::profile::Profile;
 use super::server::{Shared, response};
 use super::wire::Tape;
@@ -51,6 +52,7 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
         .route("/health", get(health))
         .layer(from_fn(allow_all_origins))
         .layer(CompressionLayer::new())
+        .layer(from_fn(ignore_any_encoding))
         .with_state(Arc::clone(shared))
 }
 
@@ -118,7 +120,19 @@ async fn nothing() -> StatusCode {
     StatusCode::NOT_FOUND
 }
 
-/// CORS as CubeAPI's tower-http answers it; the newer one no longer says `vary` to everybody.
+/// `CubeAPI`'s tower-http takes `*` for no encoding at all; the newer one for any.
+async fn ignore_any_encoding(mut request: Request, next: Next) -> Response {
+    let accepted = request
+        .headers()
+        .get(ACCEPT_ENCODING)
+        .and_then(|value| value.to_str().ok());
+    if accepted.is_some_and(|accepted| accepted.trim_start().starts_with('*')) {
+        request.headers_mut().remove(ACCEPT_ENCODING);
+    }
+    next.run(request).await
+}
+
+/// CORS as `CubeAPI`'s tower-http answers it; the newer one no longer says `vary` to everybody.
 async fn allow_all_origins(request: Request, next: Next) -> Response {
     const VARY_BY: &str = "origin, access-control-request-method, access-control-request-headers";
     const ANY: HeaderValue = HeaderValue::from_static("*");
@@ -182,9 +196,10 @@ impl Caller {
         request: Request,
         make: impl FnOnce(T) -> Ask,
     ) -> Response {
+        let (request, bytes) = buffered(request).await;
         match Json::<T>::from_request(request, &()).await {
             Ok(Json(body)) => self.ask(make(body)).await,
-            Err(rejection) => rejection.into_response(),
+            Err(rejection) => with_old_column(&rejection, &bytes),
         }
     }
 
@@ -225,6 +240,41 @@ fn asker(headers: &HeaderMap) -> Asker {
     Asker::of(agent.unwrap_or_default())
 }
 
+/// The request with its body, and the body apart; `server` has read it already, the extractors bound it.
+async fn buffered(request: Request) -> (Request, Bytes) {
+    let (parts, body) = request.into_parts();
+    let bytes = axum::body::to_bytes(body, usize::MAX)
+        .await
+        .unwrap_or_default();
+    (
+        Request::from_parts(parts, axum::body::Body::from(bytes.clone())),
+        bytes,
+    )
+}
+
+/// Where text is not UTF-8 `CubeAPI`'s `serde_json` points behind the string, the newer one at the byte.
+fn with_old_column(rejection: &JsonRejection, bytes: &[u8]) -> Response {
+    let text = rejection.body_text();
+    let bad = std::str::from_utf8(bytes)
+        .err()
+        .map(|error| error.valid_up_to());
+    let closing =
+        bad.and_then(|bad| Some(bad + bytes[bad..].iter().position(|byte| *byte == b'"')? + 1));
+    match (text.split_once("invalid unicode code point"), closing) {
+        (Some((lead, _)), Some(end)) => {
+            let lines = bytes[..end].split(|byte| *byte == b'\n').count();
+            let column = bytes[..end]
+                .iter()
+                .rev()
+                .take_while(|byte| **byte != b'\n')
+                .count();
+            let place = format!("{lead}invalid unicode code point at line {lines} column {column}");
+            (rejection.status(), place).into_response()
+        }
+        _ => (rejection.status(), text).into_response(),
+    }
+}
+
 /// `CubeAPI`'s axum does not yet say at which field a query failed.
 fn without_path(rejection: &QueryRejection) -> Response {
     let text = rejection.body_text();
@@ -241,28 +291,21 @@ async fn health(caller: Caller) -> Response {
 }
 
 async fn create(caller: Caller, request: Request) -> Response {
-    if caller.shared.profile.reads_wide_create() {
+    let profile = caller.shared.profile;
+    if profile.reads_wide_create() {
         return caller
-            .ask_json(request, |body: WideCreate| Ask::Create(body.into()))
+            .ask_json(request, |body: wide::NewSandbox| Ask::Create(body.into()))
             .await;
     }
-    let mounts = caller.shared.profile.has_volumes_and_aliases();
-    let (parts, body) = request.into_parts();
-    // Buffered by `server` already, and bounded by the extractor below.
-    let bytes = axum::body::to_bytes(body, usize::MAX)
-        .await
-        .unwrap_or_default();
-    let found: Mounts = serde_json::from_slice(&bytes).unwrap_or_default();
-    let request = Request::from_parts(parts, axum::body::Body::from(bytes));
-    let narrow = |body: NarrowCreate| {
-        let new = NewSandbox::from(body);
+    let (request, bytes) = buffered(request).await;
+    let found = serde_json::from_slice::<Mounts>(&bytes)
+        .ok()
+        .filter(|_| profile.has_volumes_and_aliases());
+    let volume_mounts = found.unwrap_or_default().volume_mounts;
+    let narrow = |body: narrow::NewSandbox| {
         Ask::Create(NewSandbox {
-            volume_mounts: if mounts {
-                found.volume_mounts
-            } else {
-                Vec::new()
-            },
-            ..new
+            volume_mounts,
+            ..body.into()
         })
     };
     caller.ask_json(request, narrow).await

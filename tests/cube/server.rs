@@ -108,26 +108,26 @@ impl Shared {
     pub(crate) async fn carry(self: Arc<Self>, ask: Ask, asker: Asker, tape: Tape) -> Response {
         // The work outlives the one who asked.
         let work = tokio::spawn(async move { self.run(ask, asker, &tape).await });
-        work.await
-            .unwrap_or_else(|_panic| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+        match work.await {
+            Ok(Some(response)) => response,
+            Ok(None) => std::future::pending().await,
+            Err(_panicked) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
     }
 
-    async fn run(&self, ask: Ask, asker: Asker, tape: &Tape) -> Response {
-        let arrival = self.clock.now();
+    /// `None`: the client hangs until its time is up.
+    async fn run(&self, ask: Ask, asker: Asker, tape: &Tape) -> Option<Response> {
         let course = self
             .faults()
             .course(self.profile, ask.kind(), ask.sandbox());
-        let (late, never) = match course.deed {
+        match course.deed {
             Deed::Instead(answer) => {
                 self.clock.sleep(course.wait).await;
-                return response(answer);
+                return Some(response(answer));
             }
-            Deed::Dropped => return unsent(course.ending, tape),
-            Deed::Blocked(late) => (late, late.is_none()),
-            Deed::Done => (None, false),
-        };
-        if never {
-            return std::future::pending().await;
+            Deed::Dropped => return Some(unsent(course.ending, tape)),
+            Deed::Blocked(None) => return None,
+            Deed::Blocked(Some(_)) | Deed::Done => {}
         }
         let token = self.cube().accept(&ask);
         let order = Order {
@@ -136,19 +136,18 @@ impl Shared {
             bend: course.bend,
             token,
         };
-        if let Some(late) = late {
-            self.cube().perform_later(order, arrival.plus(late));
+        if let Deed::Blocked(Some(late)) = course.deed {
+            self.cube()
+                .perform_later(order, self.clock.now().plus(late));
             self.stirred.notify_one();
-            return std::future::pending().await;
+            return None;
         }
         self.clock.sleep(course.wait).await;
         self.hold(course.hold_before).await;
-        self.clock
-            .sleep(
-                self.latency
-                    .sample(order.ask.kind(), self.chance.below(1000)),
-            )
-            .await;
+        let latency = self
+            .latency
+            .sample(order.ask.kind(), self.chance.below(1000));
+        self.clock.sleep(latency).await;
         let answer = self.cube().perform(&order, self.clock.now(), &self.chance);
         self.stirred.notify_one();
         self.clock.sleep(answer.after).await;
@@ -156,9 +155,9 @@ impl Shared {
         match course.ending {
             Ending::Answered => {}
             Ending::Twice => tape.answer_twice(),
-            Ending::Closed | Ending::Reset => return unsent(course.ending, tape),
+            Ending::Closed | Ending::Reset => return Some(unsent(course.ending, tape)),
         }
-        response(answer)
+        Some(response(answer))
     }
 
     async fn hold(&self, holds: bool) {
@@ -209,10 +208,15 @@ pub(super) fn response(answer: Answer) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = Response::new(HttpBody::empty());
     *response.status_mut() = status;
-    if let Body::Json(text) = answer.body {
+    let (content_type, text) = match answer.body {
+        Body::None => (None, String::new()),
+        Body::Json(text) => (Some("application/json"), text),
+        Body::Text(text) => (Some("text/plain; charset=utf-8"), text),
+    };
+    if let Some(content_type) = content_type {
         response
             .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         *response.body_mut() = HttpBody::from(text);
     }
     for (name, value) in answer.headers {

@@ -48,13 +48,7 @@ pub(crate) async fn ask(address: SocketAddr, request: &str) -> Answer {
         Framing::Chunked => chunked(&mut peer).await,
         Framing::Close => (peer.hear_all().await, Vec::new()),
     };
-    Answer {
-        status_line: status_line.to_owned(),
-        fields: fields(lines),
-        framing,
-        body,
-        trailers,
-    }
+    Answer { status_line: status_line.to_owned(), fields: fields(lines), framing, body, trailers }
 }
 
 /// Asks both and says how the answers differ; `None` if they do not. Values of the `masked` fields do not count, nor of `date`.
@@ -71,11 +65,7 @@ pub(crate) async fn difference(
 
 fn mask(mut answer: Answer, masked: &[&str]) -> Answer {
     for (name, value) in answer.fields.iter_mut().chain(&mut answer.trailers) {
-        if masked
-            .iter()
-            .chain(&["date"])
-            .any(|known| name.eq_ignore_ascii_case(known))
-        {
+        if masked.iter().chain(&["date"]).any(|known| name.eq_ignore_ascii_case(known)) {
             "*".clone_into(value);
         }
     }
@@ -132,14 +122,11 @@ async fn serve(upstream: Upstream) {
             let path = asked.split(' ').nth(1).unwrap().to_owned();
             let rest = match path.as_str() {
                 "/length" => "X-A: 1\r\nx-a: 2\r\ncontent-length: 3\r\n\r\nabc",
-                "/chunked" => {
-                    "Vary: a\r\nvary: b\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
-                }
+                "/chunked" => "Vary: a\r\nvary: b\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
                 "/other" => "x-b: 1\r\nx-a: 2\r\ncontent-length: 3\r\n\r\nabc",
                 _ => "content-length: 0\r\n\r\n",
             };
-            up.say(format!("HTTP/1.1 200 OK\r\ndate: {path}\r\n{rest}"))
-                .await;
+            up.say(format!("HTTP/1.1 200 OK\r\ndate: {path}\r\n{rest}")).await;
         });
     }
 }
@@ -157,8 +144,5 @@ async fn answers_through_the_proxy_are_the_direct_ones_and_a_difference_is_seen(
     let one = ask(direct, "GET /length HTTP/1.1\r\nHost: h\r\n\r\n").await;
     let other = ask(direct, "GET /other HTTP/1.1\r\nHost: h\r\n\r\n").await;
     assert_ne!(mask(one.clone(), &[]), mask(other.clone(), &[]));
-    assert_eq!(
-        (one.body.as_str(), one.framing),
-        (other.body.as_str(), Framing::Length)
-    );
+    assert_eq!((one.body.as_str(), one.framing), (other.body.as_str(), Framing::Length));
 }

@@ -16,14 +16,10 @@ async fn an_idle_client_connection_outlives_the_clients_own_300_seconds() {
     let upstream = Upstream::listen().await;
     let front = Front::before(upstream.address()).await;
     let mut client = front.client().await;
-    client
-        .say("POST /governed/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}")
-        .await;
+    client.say("POST /governed/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}").await;
     client.hear_until("{}").await;
     front.clock.advance(Duration::from_secs(600));
-    client
-        .say("POST /governed/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}")
-        .await;
+    client.say("POST /governed/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}").await;
     client.hear_until("{}").await;
     front.pass(Duration::from_secs(620)).await;
     assert_eq!(client.hear_all().await, "");
@@ -35,16 +31,14 @@ async fn draining_finishes_what_is_in_flight_and_closes_what_is_idle() {
     let front = Front::before(upstream.address()).await;
     let mut busy = front.client().await;
     let mut idle = front.client().await;
-    idle.say("POST /governed/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}")
-        .await;
+    idle.say("POST /governed/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}").await;
     idle.hear_until("{}").await;
     busy.say("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").await;
     let mut up = upstream.accept().await;
     up.hear_head().await;
     front.drain.send_replace(true);
     assert_eq!(idle.hear_all().await, "");
-    up.say("HTTP/1.1 200 OK\r\ndate: x\r\ncontent-length: 4\r\n\r\ndone")
-        .await;
+    up.say("HTTP/1.1 200 OK\r\ndate: x\r\ncontent-length: 4\r\n\r\ndone").await;
     let answer = busy.hear_all().await;
     assert_eq!(field(&answer, "connection"), Some("close"));
     assert!(answer.ends_with("\r\n\r\ndone"), "{answer}");
@@ -75,19 +69,9 @@ async fn the_pingora_service_serves_the_same_and_drains_with_its_server() {
         .unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"ping") {
-        assert!(
-            soon("the answer", client.read_buf(&mut answer))
-                .await
-                .unwrap()
-                > 0
-        );
+        assert!(soon("the answer", client.read_buf(&mut answer)).await.unwrap() > 0);
     }
     shutdown.send_replace(true);
-    assert_eq!(
-        soon("the end", client.read_to_end(&mut answer))
-            .await
-            .unwrap(),
-        0
-    );
+    assert_eq!(soon("the end", client.read_to_end(&mut answer)).await.unwrap(), 0);
     soon("the service's end", serving).await.unwrap();
 }

@@ -27,9 +27,7 @@ struct Governance(mpsc::UnboundedSender<String>);
 impl Calls for Governance {
     fn route(&self, head: &mut Parts) -> Route {
         match head.uri.path().starts_with("/governed/") {
-            true => Route::Govern {
-                body_limit: BODY_LIMIT,
-            },
+            true => Route::Govern { body_limit: BODY_LIMIT },
             false => Route::Pass,
         }
     }
@@ -93,20 +91,10 @@ impl Front {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 stream.set_nodelay(true).unwrap();
-                tokio::spawn(serve_connection(
-                    stream,
-                    Arc::clone(&proxy),
-                    draining.clone(),
-                ));
+                tokio::spawn(serve_connection(stream, Arc::clone(&proxy), draining.clone()));
             }
         });
-        Self {
-            address,
-            clock,
-            drain,
-            calls,
-            finished,
-        }
+        Self { address, clock, drain, calls, finished }
     }
 
     pub(crate) async fn client(&self) -> Peer {
@@ -136,10 +124,7 @@ impl Front {
 pub(crate) async fn pass(clock: &ManualClock, by: Duration) {
     use cubewarden::time::Clock;
     let waits = async {
-        while clock
-            .next_due()
-            .is_none_or(|due| due > clock.now().plus(by))
-        {
+        while clock.next_due().is_none_or(|due| due > clock.now().plus(by)) {
             tokio::task::yield_now().await;
         }
     };
@@ -164,9 +149,6 @@ pub(crate) fn wire(
         clock: Arc::new(clock.clone()),
         chance: Arc::new(Chance::seeded(7)),
     };
-    let settings = Settings {
-        request_ids,
-        ..Settings::default()
-    };
+    let settings = Settings { request_ids, ..Settings::default() };
     (Proxy::build(settings, wiring), clock, calls, finished)
 }

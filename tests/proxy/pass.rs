@@ -36,15 +36,10 @@ async fn a_request_goes_up_byte_for_byte_without_its_hop_by_hop_fields() {
 #[tokio::test]
 async fn an_answer_comes_back_byte_for_byte_without_its_hop_by_hop_fields() {
     let (upstream, mut front, mut client) = scene().await;
-    client
-        .say("GET / HTTP/1.1\r\nHost: h\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
-        .await;
+    client.say("GET / HTTP/1.1\r\nHost: h\r\nTE: trailers\r\nConnection: TE\r\n\r\n").await;
     let mut up = upstream.accept().await;
     let asked = up.hear_head().await;
-    assert_eq!(
-        asked,
-        "GET / HTTP/1.1\r\nHost: h\r\nTE: trailers\r\nConnection: TE\r\n\r\n"
-    );
+    assert_eq!(asked, "GET / HTTP/1.1\r\nHost: h\r\nTE: trailers\r\nConnection: TE\r\n\r\n");
     up.say(
         "HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 404 Nothing Here\r\nDATE: yesterday\r\nVary: a\r\n\
          Connection: close, X-Hop\r\nvary: b\r\nX-Hop: 1\r\ncontent-encoding: gzip\r\nTrailer: X-Sum\r\n\
@@ -57,33 +52,25 @@ async fn an_answer_comes_back_byte_for_byte_without_its_hop_by_hop_fields() {
          Trailer: X-Sum\r\nTransfer-encoding: chunked\r\nServer: s\r\n\r\n5\r\nabcde\r\n0\r\nx-sum: 9\r\n\r\n"
     );
     let finished = front.finished().await;
-    assert_eq!(
-        (finished.status, finished.bytes, finished.ending),
-        (Some(404), 5, Ending::Complete)
-    );
+    assert_eq!((finished.status, finished.bytes, finished.ending), (Some(404), 5, Ending::Complete));
     assert_eq!((finished.path.as_str(), finished.route), ("/", "pass"));
 }
 
 #[tokio::test]
 async fn chunks_go_both_ways_before_the_next_is_there() {
     let (upstream, _front, mut client) = scene().await;
-    client.say("GET /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: x-t\r\n\r\n3\r\none\r\n").await;
+    client
+        .say("GET /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: x-t\r\n\r\n3\r\none\r\n")
+        .await;
     let mut up = upstream.accept().await;
     let head = up.hear_until("3\r\none\r\n").await;
     assert_eq!(field(&head, "transfer-encoding"), Some("chunked"));
     client.say("3\r\ntwo\r\n0\r\nx-t: 1\r\n\r\n").await;
-    assert_eq!(
-        up.hear_until("x-t: 1\r\n\r\n").await,
-        "3\r\ntwo\r\n0\r\nx-t: 1\r\n\r\n"
-    );
-    up.say("HTTP/1.1 200 OK\r\ndate: x\r\ntransfer-encoding: chunked\r\n\r\n4\r\nfour\r\n")
-        .await;
+    assert_eq!(up.hear_until("x-t: 1\r\n\r\n").await, "3\r\ntwo\r\n0\r\nx-t: 1\r\n\r\n");
+    up.say("HTTP/1.1 200 OK\r\ndate: x\r\ntransfer-encoding: chunked\r\n\r\n4\r\nfour\r\n").await;
     client.hear_until("4\r\nfour\r\n").await;
     up.say("5\r\nthree\r\n0\r\n\r\n").await;
-    assert_eq!(
-        client.hear_until("0\r\n\r\n").await,
-        "5\r\nthree\r\n0\r\n\r\n"
-    );
+    assert_eq!(client.hear_until("0\r\n\r\n").await, "5\r\nthree\r\n0\r\n\r\n");
 }
 
 #[tokio::test]
@@ -98,10 +85,7 @@ async fn the_kind_of_framing_stays_what_it_was() {
             "DELETE /b HTTP/1.1\r\nHost: h\r\n\r\n",
             "HTTP/1.1 404 Not Found\r\ndate: x\r\ncontent-length: 0\r\n\r\n",
         ),
-        (
-            "HEAD /c HTTP/1.1\r\nHost: h\r\n\r\n",
-            "HTTP/1.1 200 OK\r\ndate: x\r\nContent-Length: 120\r\n\r\n",
-        ),
+        ("HEAD /c HTTP/1.1\r\nHost: h\r\n\r\n", "HTTP/1.1 200 OK\r\ndate: x\r\nContent-Length: 120\r\n\r\n"),
         (
             "OPTIONS * HTTP/1.1\r\nHost: h\r\nOrigin: o\r\n\r\n",
             "HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\ndate: x\r\ncontent-length: 2\r\n\r\nok",
@@ -131,11 +115,9 @@ async fn an_http_1_0_client_gets_an_answer_that_ends_with_its_connection() {
     client.say("GET /old HTTP/1.0\r\nHost: h\r\n\r\n").await;
     let mut up = upstream.accept().await;
     assert_eq!(up.hear_head().await, "GET /old HTTP/1.1\r\nHost: h\r\n\r\n");
-    up.say("HTTP/1.1 200 OK\r\ndate: x\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n").await;
-    assert_eq!(
-        client.hear_all().await,
-        "HTTP/1.0 200 OK\r\ndate: x\r\n\r\nabc"
-    );
+    up.say("HTTP/1.1 200 OK\r\ndate: x\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")
+        .await;
+    assert_eq!(client.hear_all().await, "HTTP/1.0 200 OK\r\ndate: x\r\n\r\nabc");
 }
 
 #[tokio::test]
@@ -143,15 +125,10 @@ async fn an_absolute_target_names_the_host_and_a_prefix_comes_before_the_path() 
     let upstream = Upstream::listen().await;
     let front = Front::with(upstream.address(), "/cubeapi/", false).await;
     let mut client = front.client().await;
-    client
-        .say("GET http://other.example:81/p?q HTTP/1.1\r\nHost: h\r\nA: b\r\n\r\n")
-        .await;
+    client.say("GET http://other.example:81/p?q HTTP/1.1\r\nHost: h\r\nA: b\r\n\r\n").await;
     let mut up = upstream.accept().await;
     let head = up.hear_head().await;
-    assert_eq!(
-        head,
-        "GET /cubeapi/p?q HTTP/1.1\r\nHost: other.example:81\r\nA: b\r\n\r\n"
-    );
+    assert_eq!(head, "GET /cubeapi/p?q HTTP/1.1\r\nHost: other.example:81\r\nA: b\r\n\r\n");
 }
 
 #[tokio::test]
@@ -161,21 +138,16 @@ async fn a_client_connection_serves_one_request_after_another() {
     let mut up = upstream.accept().await;
     for n in 1..4 {
         assert!(up.hear_head().await.starts_with(&format!("GET /{n} ")));
-        up.say("HTTP/1.1 200 OK\r\ndate: x\r\ncontent-length: 1\r\n\r\nx")
-            .await;
+        up.say("HTTP/1.1 200 OK\r\ndate: x\r\ncontent-length: 1\r\n\r\nx").await;
         client.hear_until("\r\n\r\nx").await;
-        client
-            .say(format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", n + 1))
-            .await;
+        client.say(format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", n + 1)).await;
     }
 }
 
 #[tokio::test]
 async fn an_expected_100_is_sent_when_the_upstream_says_so_and_not_before() {
     let (upstream, _front, mut client) = scene().await;
-    client
-        .say("POST /u HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
-        .await;
+    client.say("POST /u HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n").await;
     let mut up = upstream.accept().await;
     assert_eq!(field(&up.hear_head().await, "expect"), Some("100-continue"));
     assert!(client.is_quiet());
@@ -183,21 +155,17 @@ async fn an_expected_100_is_sent_when_the_upstream_says_so_and_not_before() {
     assert_eq!(client.hear_head().await, "HTTP/1.1 100 Continue\r\n\r\n");
     client.say("abc").await;
     assert_eq!(up.hear(3).await, "abc");
-    up.say("HTTP/1.1 201 Created\r\ndate: x\r\ncontent-length: 0\r\n\r\n")
-        .await;
+    up.say("HTTP/1.1 201 Created\r\ndate: x\r\ncontent-length: 0\r\n\r\n").await;
     assert!(client.hear_head().await.starts_with("HTTP/1.1 201 Created"));
 }
 
 #[tokio::test]
 async fn an_upstream_that_refuses_at_once_never_makes_the_client_send_its_body() {
     let (upstream, _front, mut client) = scene().await;
-    client
-        .say("POST /u HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
-        .await;
+    client.say("POST /u HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n").await;
     let mut up = upstream.accept().await;
     up.hear_head().await;
-    up.say("HTTP/1.1 401 Unauthorized\r\ndate: x\r\ncontent-length: 2\r\n\r\nno")
-        .await;
+    up.say("HTTP/1.1 401 Unauthorized\r\ndate: x\r\ncontent-length: 2\r\n\r\nno").await;
     let answer = client.hear_until("\r\n\r\nno").await;
     assert!(answer.starts_with("HTTP/1.1 401 Unauthorized"), "{answer}");
     // The body never comes, so the upstream connection cannot be used again.
@@ -207,9 +175,7 @@ async fn an_upstream_that_refuses_at_once_never_makes_the_client_send_its_body()
 #[tokio::test]
 async fn an_upstream_that_ignores_an_expectation_gets_the_body_after_a_while() {
     let (upstream, front, mut client) = scene().await;
-    client
-        .say("POST /u HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
-        .await;
+    client.say("POST /u HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n").await;
     let mut up = upstream.accept().await;
     up.hear_head().await;
     front.pass(Duration::from_secs(1)).await;
@@ -222,9 +188,7 @@ async fn an_upstream_that_ignores_an_expectation_gets_the_body_after_a_while() {
 async fn an_upstream_that_cannot_be_reached_is_a_502_in_json() {
     let (upstream, mut front, mut client) = scene().await;
     drop(upstream);
-    client
-        .say("GET /x?secret HTTP/1.1\r\nHost: h\r\n\r\n")
-        .await;
+    client.say("GET /x?secret HTTP/1.1\r\nHost: h\r\n\r\n").await;
     let head = client.hear_head().await;
     assert!(head.starts_with("HTTP/1.1 502 Bad Gateway"), "{head}");
     let length = field(&head, "content-length").unwrap().parse().unwrap();
@@ -238,22 +202,15 @@ async fn an_upstream_that_cannot_be_reached_is_a_502_in_json() {
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_broken_off() {
     let (upstream, mut front, mut client) = scene().await;
-    for start in [
-        "content-length: 9\r\n\r\nabc",
-        "transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
-    ] {
+    for start in ["content-length: 9\r\n\r\nabc", "transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n"] {
         client.say("GET /x HTTP/1.1\r\nHost: h\r\n\r\n").await;
         let mut up = upstream.accept().await;
         up.hear_head().await;
-        up.say(format!("HTTP/1.1 200 OK\r\ndate: x\r\n{start}"))
-            .await;
+        up.say(format!("HTTP/1.1 200 OK\r\ndate: x\r\n{start}")).await;
         client.hear_until("abc").await;
         drop(up);
         let rest = client.hear_all().await;
-        assert!(
-            !rest.contains("0\r\n"),
-            "an end that was never there: {rest:?}"
-        );
+        assert!(!rest.contains("0\r\n"), "an end that was never there: {rest:?}");
         assert_eq!(front.finished().await.ending, Ending::UpstreamLost);
         client = front.client().await;
     }
@@ -262,9 +219,7 @@ async fn an_answer_that_breaks_off_is_broken_off() {
 #[tokio::test]
 async fn a_silent_upstream_is_a_504_once_the_limit_is_over() {
     let (upstream, front, mut client) = scene().await;
-    client
-        .say("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi")
-        .await;
+    client.say("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi").await;
     let mut up = upstream.accept().await;
     up.hear_until("hi").await;
     front.pass(Duration::from_mins(5)).await;
@@ -282,10 +237,7 @@ async fn a_client_that_leaves_takes_its_upstream_exchange_along() {
     drop(client);
     assert_eq!(up.hear_all().await, "");
     let finished = front.finished().await;
-    assert_eq!(
-        (finished.status, finished.ending),
-        (None, Ending::CallerLeft)
-    );
+    assert_eq!((finished.status, finished.ending), (None, Ending::CallerLeft));
 }
 
 #[tokio::test]
@@ -302,39 +254,23 @@ async fn a_request_without_an_id_gets_one_that_goes_up_and_comes_back() {
     assert_eq!(field(&client.hear_head().await, "x-request-id"), Some(id));
     assert_eq!(front.finished().await.request_id.as_deref(), Some(id));
 
-    client
-        .say("GET /x HTTP/1.1\r\nHost: h\r\nX-Request-ID: mine\r\n\r\n")
-        .await;
+    client.say("GET /x HTTP/1.1\r\nHost: h\r\nX-Request-ID: mine\r\n\r\n").await;
     assert!(up.hear_head().await.contains("X-Request-ID: mine\r\n"));
-    up.say("HTTP/1.1 200 OK\r\nx-request-id: theirs\r\ncontent-length: 0\r\n\r\n")
-        .await;
-    assert_eq!(
-        field(&client.hear_head().await, "x-request-id"),
-        Some("theirs")
-    );
-    client
-        .say("GET /governed/empty HTTP/1.1\r\nHost: h\r\nX-Request-ID: mine\r\n\r\n")
-        .await;
-    assert_eq!(
-        field(&client.hear_head().await, "x-request-id"),
-        Some("mine")
-    );
+    up.say("HTTP/1.1 200 OK\r\nx-request-id: theirs\r\ncontent-length: 0\r\n\r\n").await;
+    assert_eq!(field(&client.hear_head().await, "x-request-id"), Some("theirs"));
+    client.say("GET /governed/empty HTTP/1.1\r\nHost: h\r\nX-Request-ID: mine\r\n\r\n").await;
+    assert_eq!(field(&client.hear_head().await, "x-request-id"), Some("mine"));
 }
 
 #[tokio::test]
 async fn broken_chunks_are_a_400_and_connect_is_a_405() {
     let (_upstream, front, mut client) = scene().await;
-    client
-        .say("POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
-        .await;
+    client.say("POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n").await;
     let answer = client.hear_all().await;
     assert!(answer.starts_with("HTTP/1.1 400 Bad Request"), "{answer}");
     assert!(answer.contains("BODY_MALFORMED"), "{answer}");
     let mut client = front.client().await;
     client.say("CONNECT h:80 HTTP/1.1\r\nHost: h\r\n\r\n").await;
     let answer = client.hear_all().await;
-    assert!(
-        answer.starts_with("HTTP/1.1 405 Method Not Allowed"),
-        "{answer}"
-    );
+    assert!(answer.starts_with("HTTP/1.1 405 Method Not Allowed"), "{answer}");
 }

@@ -29,10 +29,7 @@ impl Upstream {
 
     pub(crate) async fn accept(&self) -> Peer {
         let (stream, _) = soon("a connection", self.0.accept()).await.unwrap();
-        Peer {
-            stream,
-            ahead: Vec::new(),
-        }
+        Peer { stream, ahead: Vec::new() }
     }
 }
 
@@ -45,10 +42,7 @@ impl Peer {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        Self {
-            stream,
-            ahead: Vec::new(),
-        }
+        Self { stream, ahead: Vec::new() }
     }
 
     pub(crate) async fn say(&mut self, text: impl AsRef<[u8]>) {
@@ -58,19 +52,13 @@ impl Peer {
     /// Reads up to and including the first `end`.
     pub(crate) async fn hear_until(&mut self, end: &str) -> String {
         loop {
-            let found = self
-                .ahead
-                .windows(end.len())
-                .position(|window| window == end.as_bytes());
+            let found = self.ahead.windows(end.len()).position(|window| window == end.as_bytes());
             if let Some(at) = found {
                 return self.take(at + end.len());
             }
             let heard = self.more().await;
             let said = String::from_utf8_lossy(&self.ahead);
-            assert!(
-                heard,
-                "the peer closed before {end:?}, having said {said:?}"
-            );
+            assert!(heard, "the peer closed before {end:?}, having said {said:?}");
         }
     }
 
@@ -104,8 +92,7 @@ impl Peer {
     pub(crate) fn is_quiet(&self) -> bool {
         let mut byte = [0];
         let looked = self.stream.try_read(&mut byte);
-        self.ahead.is_empty()
-            && looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        self.ahead.is_empty() && looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
     fn take(&mut self, length: usize) -> String {

@@ -52,22 +52,15 @@ async fn px03_a_post_that_was_sent_is_never_sent_again() {
         let mut front = Front::before(upstream.address()).await;
         let mut client = front.client().await;
         // The connection has served once before: on a fresh one no library would dare to try again anyway.
-        client
-            .say("POST /first HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}")
-            .await;
+        client.say("POST /first HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}").await;
         let mut up = upstream.accept().await;
         up.hear_until("{}").await;
         up.say("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
         client.hear_head().await;
-        client
-            .say("POST /second HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}")
-            .await;
+        client.say("POST /second HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}").await;
         fail(up, how).await;
         let answer = client.hear_until("\"}").await;
-        assert!(
-            answer.starts_with("HTTP/1.1 502 Bad Gateway"),
-            "{how}: {answer}"
-        );
+        assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway"), "{how}: {answer}");
         assert!(answer.contains("UPSTREAM_LOST"), "{how}: {answer}");
         front.finished().await;
         client.say("GET /third HTTP/1.1\r\nHost: h\r\n\r\n").await;
@@ -85,18 +78,10 @@ async fn px03_a_governed_post_that_was_sent_is_lost_and_one_that_was_not_is_not(
         let failing = async { fail(upstream.accept().await, how).await };
         let sending = transport.send(request(Method::POST, "{}"), BUDGET, &clock);
         let (answer, ()) = tokio::join!(sending, failing);
-        assert!(
-            matches!(answer, Err(TransportError::Lost(_))),
-            "{how}: {answer:?}"
-        );
+        assert!(matches!(answer, Err(TransportError::Lost(_))), "{how}: {answer:?}");
         drop(upstream);
-        let answer = transport
-            .send(request(Method::POST, "{}"), BUDGET, &clock)
-            .await;
-        assert!(
-            matches!(answer, Err(TransportError::NotSent(_))),
-            "{how}: {answer:?}"
-        );
+        let answer = transport.send(request(Method::POST, "{}"), BUDGET, &clock).await;
+        assert!(matches!(answer, Err(TransportError::NotSent(_))), "{how}: {answer:?}");
     }
 }
 
@@ -112,56 +97,33 @@ async fn a_governed_exchange_has_an_exact_length_a_whole_answer_and_a_budget() {
     let transport = Transport::build_on(&to(&upstream), &observe, &timer).unwrap();
 
     let mut chunked = request(Method::POST, "{\"a\":1}");
-    chunked
-        .headers_mut()
-        .insert("transfer-encoding", "chunked".parse().unwrap());
+    chunked.headers_mut().insert("transfer-encoding", "chunked".parse().unwrap());
     let answering = async {
         let mut up = upstream.accept().await;
         let asked = up.hear_until("{\"a\":1}").await;
-        assert_eq!(
-            (
-                field(&asked, "content-length"),
-                field(&asked, "transfer-encoding")
-            ),
-            (Some("7"), None)
-        );
-        up.say("HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n").await;
+        assert_eq!((field(&asked, "content-length"), field(&asked, "transfer-encoding")), (Some("7"), None));
+        up.say("HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")
+            .await;
         up
     };
     let (answer, mut up) = tokio::join!(transport.send(chunked, BUDGET, &clock), answering);
     let answer = answer.unwrap();
-    assert_eq!(
-        (answer.status().as_u16(), answer.body().as_ref()),
-        (201, &b"abc"[..])
-    );
+    assert_eq!((answer.status().as_u16(), answer.body().as_ref()), (201, &b"abc"[..]));
 
     let silent = async {
         let asked = up.hear_head().await;
-        assert_eq!(
-            field(&asked, "content-length"),
-            None,
-            "a DELETE without a body has no length"
-        );
+        assert_eq!(field(&asked, "content-length"), None, "a DELETE without a body has no length");
         pass(&clock, BUDGET).await;
     };
-    let (answer, ()) = tokio::join!(
-        transport.send(request(Method::DELETE, ""), BUDGET, &clock),
-        silent
-    );
+    let (answer, ()) = tokio::join!(transport.send(request(Method::DELETE, ""), BUDGET, &clock), silent);
     assert!(matches!(answer, Err(TransportError::Lost(_))), "{answer:?}");
-    assert_eq!(
-        *seen.lock().unwrap(),
-        [(Method::POST, Some(201)), (Method::DELETE, None)]
-    );
+    assert_eq!(*seen.lock().unwrap(), [(Method::POST, Some(201)), (Method::DELETE, None)]);
 }
 
 #[test]
 fn an_upstream_address_is_plain_http_with_a_host() {
     for bad in ["https://h", "h:1", "/path", "http://h/?q"] {
-        assert!(
-            Transport::build(&Settings::to(bad.parse().unwrap())).is_err(),
-            "{bad}"
-        );
+        assert!(Transport::build(&Settings::to(bad.parse().unwrap())).is_err(), "{bad}");
     }
 }
 
@@ -219,8 +181,7 @@ async fn serve_closing_idle(
         served.fetch_add(1, Ordering::SeqCst);
         mark.store(asked.load(Ordering::SeqCst), Ordering::SeqCst);
         since = clock.now();
-        up.say("HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n")
-            .await;
+        up.say("HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n").await;
     }
 }
 
@@ -231,20 +192,13 @@ async fn px04_posts_to_an_upstream_that_closes_idle_connections_neither_fail_nor
     let upstream = Upstream::listen().await;
     let asked = Arc::new(AtomicUsize::new(0));
     let base = ClockTimer(Arc::new(clock.clone())).now();
-    let timer = PoolTimer {
-        clock: clock.clone(),
-        base,
-        asked: Arc::clone(&asked),
-    };
+    let timer = PoolTimer { clock: clock.clone(), base, asked: Arc::clone(&asked) };
     let nobody: Observe = Arc::new(|_, _, _| ());
     let settings = to(&upstream);
     let transport = Transport::build_on(&settings, &nobody, &timer).unwrap();
 
-    let (served, connections, mark) = (
-        Arc::new(AtomicUsize::new(0)),
-        Arc::new(AtomicUsize::new(0)),
-        Arc::new(AtomicUsize::new(0)),
-    );
+    let (served, connections, mark) =
+        (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let accepting = {
         let (clock, served, connections, asked, mark) = (
             clock.clone(),
@@ -270,9 +224,7 @@ async fn px04_posts_to_an_upstream_that_closes_idle_connections_neither_fail_nor
     let accepting = tokio::spawn(accepting);
     let chance = Chance::seeded(4);
     for round in 0..ROUNDS {
-        let answer = transport
-            .send(request(Method::POST, "{}"), BUDGET, &clock)
-            .await;
+        let answer = transport.send(request(Method::POST, "{}"), BUDGET, &clock).await;
         assert_eq!(answer.unwrap().status(), 201, "round {round}");
         // The pool notes the time when it takes the connection back; only then may time go on.
         let taken_back = async {
@@ -283,18 +235,11 @@ async fn px04_posts_to_an_upstream_that_closes_idle_connections_neither_fail_nor
         soon("the pool to take the connection back", taken_back).await;
         let jitter = Duration::from_millis(chance.below(600));
         // Mostly around the upstream's second, at times quick enough to use a connection again.
-        let pause = if round % 4 == 0 {
-            jitter
-        } else {
-            Duration::from_millis(700) + jitter
-        };
+        let pause = if round % 4 == 0 { jitter } else { Duration::from_millis(700) + jitter };
         clock.advance(pause);
     }
     assert_eq!(served.load(Ordering::SeqCst), ROUNDS);
     let fresh = connections.load(Ordering::SeqCst);
-    assert!(
-        fresh < ROUNDS,
-        "no connection was used twice, so nothing was shown"
-    );
+    assert!(fresh < ROUNDS, "no connection was used twice, so nothing was shown");
     accepting.abort();
 }

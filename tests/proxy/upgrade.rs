@@ -20,10 +20,7 @@ async fn an_upgraded_connection_is_a_tunnel_until_both_sides_have_ended() {
     );
     up.say("HTTP/1.1 101 Switching Protocols\r\ndate: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nearly").await;
     let head = client.hear_head().await;
-    assert!(
-        head.starts_with("HTTP/1.1 101 Switching Protocols"),
-        "{head}"
-    );
+    assert!(head.starts_with("HTTP/1.1 101 Switching Protocols"), "{head}");
     assert_eq!(field(&head, "upgrade"), Some("websocket"));
     assert_eq!(client.hear(5).await, "early");
     client.say("ping").await;
@@ -43,8 +40,7 @@ async fn a_refused_upgrade_is_an_ordinary_answer() {
     client.say(ASK).await;
     let mut up = upstream.accept().await;
     up.hear_head().await;
-    up.say("HTTP/1.1 404 Not Found\r\ndate: x\r\ncontent-length: 2\r\n\r\nno")
-        .await;
+    up.say("HTTP/1.1 404 Not Found\r\ndate: x\r\ncontent-length: 2\r\n\r\nno").await;
     assert_eq!(
         client.hear_until("no").await,
         "HTTP/1.1 404 Not Found\r\ndate: x\r\ncontent-length: 2\r\n\r\nno"
@@ -61,12 +57,6 @@ async fn a_protocol_switch_that_nobody_asked_for_is_a_502() {
     client.say("GET /x HTTP/1.1\r\nHost: h\r\n\r\n").await;
     let mut up = upstream.accept().await;
     up.hear_head().await;
-    up.say("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
-        .await;
-    assert!(
-        client
-            .hear_head()
-            .await
-            .starts_with("HTTP/1.1 502 Bad Gateway")
-    );
+    up.say("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n").await;
+    assert!(client.hear_head().await.starts_with("HTTP/1.1 502 Bad Gateway"));
 }

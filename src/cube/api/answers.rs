@@ -186,6 +186,18 @@ impl Detail {
     }
 }
 
+impl Detail {
+    /// The answer that a create of this sandbox would have had, as far as a detail tells.
+    #[must_use]
+    pub fn as_created(&self) -> String {
+        let detail: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(&self.listed.raw).unwrap_or_default();
+        let names = ["templateID", "sandboxID", "clientID", "envdVersion", "domain"];
+        let kept = names.into_iter().filter_map(|name| Some((name.to_owned(), detail.get(name)?.clone())));
+        serde_json::Value::Object(kept.collect()).to_string()
+    }
+}
+
 /// The answer of a snapshot's making.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotMade {

@@ -2,7 +2,8 @@
 //!
 //! Must stay true: types are judged by Cube (it answers 422), not here, except where its parser would understand more
 //! than one thing: keys that stand twice, structs written as arrays. A wrong type is noted, not repaired, and edits are
-//! made all the same: policy holds even if a later Cube takes such a type. Both spellings of a key (`autoPause`, `auto_pause`) are one key.
+//! made all the same: policy holds even if a later Cube takes such a type. Both
+//! spellings of a key (`autoPause`, `auto_pause`) are one key.
 
 use std::collections::BTreeMap;
 

@@ -110,6 +110,30 @@ impl Cube {
                 "template not found",
             ));
         }
+        if self
+            .hosts
+            .iter()
+            .all(|host| self.world.unreachable.contains(host))
+        {
+            return Some(Answer::backend(
+                self.profile,
+                Kind::Create,
+                130_597,
+                "no more resource",
+            ));
+        }
+        let mut names: Vec<&str> = new
+            .volume_mounts
+            .iter()
+            .map(|mount| mount.name.as_str())
+            .collect();
+        names.sort_unstable();
+        if let Some([twice, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Some(Answer::error(
+                400,
+                &format!("duplicate volume mount: {twice}"),
+            ));
+        }
         let unknown = new
             .volume_mounts
             .iter()

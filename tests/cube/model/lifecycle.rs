@@ -196,6 +196,9 @@ impl Cube {
 
     pub(super) fn connect(&mut self, id: &str, timeout: Option<i32>, now: UnixMillis) -> Answer {
         let extends = self.profile.connect_extends();
+        if let Some(timeout) = timeout.filter(|timeout| extends && *timeout < -1) {
+            return Answer::error(400, &timeout_text(timeout));
+        }
         let sandbox = match self.found(id, Kind::Connect) {
             Ok(sandbox) => sandbox,
             Err(lost) => return lost.answer(id),

@@ -1,0 +1,192 @@
+//! Snapshots and volumes: own only, in every verb. Templates: read by all, written in open mode or by an admin tenant.
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header};
+use serde_json::value::RawValue;
+
+use super::answers;
+use super::classify::{Act, Call, Prefix, Verb};
+use super::create_sandbox::unreachable;
+use super::governor::{Ask, Governor, unavailable};
+use super::ownership::Owned;
+use super::seam::Reply;
+use super::touch::Touch;
+use super::wish::malformed;
+use crate::cube::api::{RollbackBody, SnapshotBody, SnapshotMade, snapshot_id};
+use crate::cube::client::Pace;
+use crate::cube::transport::TransportError;
+use crate::ids::{ObjectKind, SandboxRef};
+use crate::rules::entry::Effect;
+use crate::verdict::{Reason, Refusal};
+
+/// POST {id}/snapshots: the snapshot is its sandbox's bucket's.
+pub(super) async fn make_snapshot(
+    governor: &Governor,
+    ask: Ask,
+    prefix: Prefix,
+    sandbox: SandboxRef,
+) -> Result<Reply, Refusal> {
+    SnapshotBody::read(&ask.body).map_err(|error| malformed(&error))?;
+    let call = Call::Sandbox { act: Act::Snapshot, prefix, sandbox: sandbox.clone() };
+    let body = ask.body.clone();
+    let entry = match governor.owned(&ask, &sandbox).await? {
+        Owned::Entry(entry) => entry,
+        Owned::Unrecorded => return Ok(Governor::forward(ask, &call, body)),
+    };
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot };
+    let answer = governor.touch(touch, &entry, Effect::None).await?;
+    if answer.status() == StatusCode::CREATED
+        && let Ok(made) = SnapshotMade::read(answer.body())
+    {
+        let id = snapshot_id(&made.id).unwrap_or(&made.id);
+        governor.record_object(ObjectKind::Snapshot, id, &entry.bucket).await;
+    }
+    Ok(Reply::Answer(answer))
+}
+
+/// POST {id}/rollback: to an own snapshot.
+pub(super) async fn rollback(
+    governor: &Governor,
+    ask: Ask,
+    prefix: Prefix,
+    sandbox: SandboxRef,
+) -> Result<Reply, Refusal> {
+    let read = RollbackBody::read(&ask.body).map_err(|error| malformed(&error))?;
+    let call = Call::Sandbox { act: Act::Rollback, prefix, sandbox: sandbox.clone() };
+    let owned = governor.owned(&ask, &sandbox).await?;
+    if let Some(snapshot) = read.snapshot_id.as_deref() {
+        let id = snapshot_id(snapshot).unwrap_or(snapshot);
+        if !governor.owns_object(&ask, ObjectKind::Snapshot, id).await? {
+            return Err(answers::no_such_object("snapshot", snapshot));
+        }
+    }
+    let body = ask.body.clone();
+    match owned {
+        Owned::Entry(entry) => {
+            let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot };
+            governor.touch(touch, &entry, Effect::Running).await.map(Reply::Answer)
+        }
+        Owned::Unrecorded => Ok(Governor::forward(ask, &call, body)),
+    }
+}
+
+/// GET /snapshots.
+pub(super) async fn list_snapshots(governor: &Governor, mut ask: Ask) -> Result<Reply, Refusal> {
+    bare_sandbox_filter(&mut ask);
+    governor.list_objects(ask, ObjectKind::Snapshot, "snapshotID").await
+}
+
+/// The filter `sandboxID` goes up with the bare id.
+fn bare_sandbox_filter(ask: &mut Ask) {
+    let Some(query) = ask.head.uri.query() else { return };
+    let mut bare = form_urlencoded::Serializer::new(String::new());
+    let mut qualified = false;
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        match SandboxRef::parse(&value) {
+            Some(sandbox) if name == "sandboxID" => {
+                qualified |= value != sandbox.id.as_str();
+                bare.append_pair(&name, sandbox.id.as_str());
+            }
+            _ => drop(bare.append_pair(&name, &value)),
+        }
+    }
+    if qualified && let Ok(uri) = format!("{}?{}", ask.head.uri.path(), bare.finish()).parse() {
+        ask.head.uri = uri;
+    }
+}
+
+/// GET /volumes.
+pub(super) async fn list_volumes(governor: &Governor, ask: Ask) -> Result<Reply, Refusal> {
+    governor.list_objects(ask, ObjectKind::Volume, "volumeID").await
+}
+
+/// One snapshot; its DELETE is the delete of a template.
+pub(super) async fn snapshot(governor: &Governor, ask: Ask, verb: Verb, id: &str) -> Result<Reply, Refusal> {
+    let bare = snapshot_id(id).unwrap_or(id);
+    governor.object(ask, ObjectKind::Snapshot, verb, bare).await
+}
+
+/// One volume.
+pub(super) async fn volume(governor: &Governor, ask: Ask, verb: Verb, id: &str) -> Result<Reply, Refusal> {
+    governor.object(ask, ObjectKind::Volume, verb, id).await
+}
+
+/// POST /volumes: it is the caller's first bucket's. A name that is taken is Cube's 409, which shows that somebody has
+/// it: one global namespace is Cube's, and the name is all that shows.
+pub(super) async fn make_volume(governor: &Governor, ask: Ask) -> Result<Reply, Refusal> {
+    let answer = governor.carry_object(&ask, Pace::Call).await?;
+    if answer.status().is_success()
+        && let (Some(id), Some(bucket)) = (text_of(answer.body(), "volumeID"), ask.who.buckets.first())
+    {
+        governor.record_object(ObjectKind::Volume, &id, bucket).await;
+    }
+    Ok(Reply::Answer(answers::mended(governor, &ask, answer)))
+}
+
+/// Writes of templates.
+pub(super) fn write_template(ask: &Ask) -> Result<Reply, Refusal> {
+    if ask.who.admin {
+        return Ok(Reply::Forward(ask.head.clone(), ask.body.clone()));
+    }
+    let message = "templates are shared: only a tenant with admin = true may change them; ask your operator";
+    Err(Refusal::new(Reason::UngovernedRoute, message))
+}
+
+fn text_of(body: &[u8], name: &str) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    body.get(name)?.as_str().map(str::to_owned)
+}
+
+impl Governor {
+    async fn carry_object(&self, ask: &Ask, pace: Pace) -> Result<Response<Bytes>, Refusal> {
+        let answer = self.cube.carry(ask.head.clone(), ask.body.clone(), pace).await;
+        answer.map_err(|error| match error {
+            TransportError::NotSent(_) => unreachable(&error),
+            TransportError::Lost(_) => super::read_sandbox::unanswered(&error),
+        })
+    }
+
+    async fn object(&self, ask: Ask, kind: ObjectKind, verb: Verb, id: &str) -> Result<Reply, Refusal> {
+        if !self.owns_object(&ask, kind, id).await? {
+            let word = if kind == ObjectKind::Snapshot { "snapshot" } else { "volume" };
+            return Err(answers::no_such_object(word, id));
+        }
+        if verb == Verb::Read {
+            return Ok(Reply::Forward(ask.head, ask.body));
+        }
+        let pace = if kind == ObjectKind::Snapshot { Pace::Snapshot } else { Pace::Call };
+        let answer = self.carry_object(&ask, pace).await?;
+        let gone = answer.status().is_success() || answer.status() == StatusCode::NOT_FOUND;
+        if verb == Verb::Delete && gone {
+            self.ledger.forget_object(kind, id).await.map_err(|error| unavailable(&error))?;
+        }
+        Ok(Reply::Answer(answers::mended(self, &ask, answer)))
+    }
+
+    /// A list of objects, of which a tenant sees its own. The page's length is Cube's before that; its token goes on.
+    async fn list_objects(&self, ask: Ask, kind: ObjectKind, id_field: &str) -> Result<Reply, Refusal> {
+        if ask.who.tenant.is_none() {
+            return Ok(Reply::Forward(ask.head, ask.body));
+        }
+        let answer = self.carry_object(&ask, Pace::Call).await?;
+        if answer.status() != StatusCode::OK {
+            return Ok(Reply::Answer(answers::mended(self, &ask, answer)));
+        }
+        let (mut head, body) = answer.into_parts();
+        let items: Vec<&RawValue> = serde_json::from_slice(&body).unwrap_or_default();
+        let id = |item: &&RawValue| {
+            let id = text_of(item.get().as_bytes(), id_field).unwrap_or_default();
+            snapshot_id(&id).map_or_else(|| id.clone(), str::to_owned)
+        };
+        let ids: Vec<String> = items.iter().map(id).collect();
+        let buckets = self.ledger.object_buckets(kind, &ids).await.map_err(|error| unavailable(&error))?;
+        let own = items
+            .iter()
+            .zip(buckets)
+            .filter(|(_, bucket)| bucket.as_ref().is_some_and(|bucket| ask.who.may_use(bucket)));
+        let own: Vec<&str> = own.map(|(item, _)| item.get()).collect();
+        head.headers.remove(header::CONTENT_LENGTH);
+        head.headers.remove(header::TRANSFER_ENCODING);
+        Ok(Reply::Answer(Response::from_parts(head, Bytes::from(format!("[{}]", own.join(","))))))
+    }
+}

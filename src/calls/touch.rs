@@ -1,0 +1,228 @@
+//! Calls that touch a living sandbox: registered on its entry while they are under way, forwarded once, settled.
+//!
+//! Must stay true: a call whose outcome is unknown leaves its registration to lapse, for Cube may still be carrying it
+//! out; a call that ends on a condemned entry is answered as if the sandbox were gone, and the kill goes on.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+
+use super::answers;
+use super::classify::{Act, Call, Prefix};
+use super::create_sandbox::unreachable;
+use super::governor::{Ask, Governor, unavailable};
+use super::ownership::Owned;
+use super::seam::Reply;
+use super::wish::{clamp, malformed};
+use crate::cube::api::{RefreshBody, TimeoutBody};
+use crate::cube::client::Pace;
+use crate::cube::outcome::{self, Asked, Outcome};
+use crate::cube::profile::Probe;
+use crate::cube::transport::TransportError;
+use crate::ids::SandboxRef;
+use crate::ledger::{Began, LedgerError};
+use crate::rules::entry::{Effect, Entry};
+use crate::time::UnixMillis;
+use crate::verdict::{Reason, Refusal};
+
+/// A call that touches a sandbox.
+pub(super) struct Touch<'a> {
+    pub(super) ask: &'a Ask,
+    pub(super) call: Call,
+    pub(super) sandbox: &'a SandboxRef,
+    pub(super) body: Bytes,
+    pub(super) pace: Pace,
+}
+
+impl Governor {
+    /// Registers, forwards once, settles with the effect of a success.
+    pub(super) async fn touch(
+        &self,
+        touch: Touch<'_>,
+        entry: &Entry,
+        effect: Effect,
+    ) -> Result<Response<Bytes>, Refusal> {
+        let began = self.ledger.begin(&entry.marker, touch.call.name(), self.cube.budget(touch.pace)).await;
+        let Began::Registered(operation) = began.map_err(|error| unavailable(&error))? else {
+            return Err(answers::no_such(touch.sandbox.id.as_str()));
+        };
+        let answer = self.send(&touch).await;
+        let effect = match &answer {
+            Ok(answer) => match outcome::outcome(Asked::Write, answer.status().as_u16(), answer.body()) {
+                Outcome::Done => effect,
+                Outcome::Refused { .. } => Effect::None,
+                Outcome::Unknown => return self.unsettled(&touch, answer.clone()),
+            },
+            Err(TransportError::NotSent(_)) => Effect::None,
+            Err(error @ TransportError::Lost(_)) => return Err(lost(error)),
+        };
+        let after = self.ledger.end(&entry.marker, &operation, effect).await;
+        let after = after.map_err(|error| unavailable(&error))?;
+        let answer = answer.map_err(|error| unreachable(&error))?;
+        if after.is_none_or(|entry| !entry.usable()) {
+            return Err(answers::no_such(touch.sandbox.id.as_str()));
+        }
+        if answer.status() == StatusCode::NOT_FOUND {
+            self.look_at(entry).await;
+        }
+        Ok(answers::mended(self, touch.ask, answer))
+    }
+
+    /// Forwards the call under the path of its own.
+    pub(super) async fn send(&self, touch: &Touch<'_>) -> Result<Response<Bytes>, TransportError> {
+        let head = touch.ask.head_to(&touch.call.upstream_path().unwrap_or_default());
+        let answer = self.cube.carry(head, touch.body.clone(), touch.pace).await?;
+        if let Call::Sandbox { act: Act::Connect, prefix, .. } = &touch.call
+            && prefix.is_v2()
+        {
+            self.cube.learn(Probe::V2Connect, &answer);
+        }
+        Ok(answer)
+    }
+
+    fn unsettled(&self, touch: &Touch<'_>, answer: Response<Bytes>) -> Result<Response<Bytes>, Refusal> {
+        tracing::warn!(
+            call = touch.call.name(),
+            status = answer.status().as_u16(),
+            "the outcome of a call is unknown"
+        );
+        Ok(answers::mended(self, touch.ask, answer))
+    }
+
+    /// Cube does not know a sandbox that the ledger calls alive: it is asked about once more, by GET.
+    async fn look_at(&self, entry: &Entry) {
+        if let Err(error) = self.deeds.ask(entry).await {
+            log(&error);
+        }
+    }
+
+    /// A call that may touch what has no record (open mode): straight on.
+    pub(super) fn forward(ask: Ask, call: &Call, body: Bytes) -> Reply {
+        let head = ask.head_to(&call.upstream_path().unwrap_or_default());
+        Reply::Forward(head, body)
+    }
+}
+
+fn lost(error: &TransportError) -> Refusal {
+    tracing::warn!(error = error as &dyn std::error::Error, "the answer of Cube was lost");
+    let message =
+        "Cube did not answer in time; the call may have been carried out, look before you repeat it";
+    Refusal::new(Reason::UpstreamTimeout, message)
+}
+
+fn log(error: &LedgerError) {
+    tracing::warn!(error = error as &dyn std::error::Error, "what was seen could not be written down");
+}
+
+/// POST {id}/timeout and {id}/refreshes.
+pub(super) async fn deadline(
+    governor: &Governor,
+    ask: Ask,
+    act: Act,
+    prefix: Prefix,
+    sandbox: SandboxRef,
+) -> Result<Reply, Refusal> {
+    let (seconds, body) = asked_seconds(&act, &ask)?;
+    let lengthens = seconds.is_some_and(|seconds| seconds != 0);
+    let call = Call::Sandbox { act, prefix, sandbox: sandbox.clone() };
+    let entry = match governor.owned(&ask, &sandbox).await {
+        Ok(Owned::Entry(entry)) => entry,
+        Ok(Owned::Unrecorded) => return Ok(Governor::forward(ask, &call, body)),
+        Err(refusal) if refusal.reason == Reason::LedgerUnavailable && lengthens => {
+            return governor.lengthen_unseen(ask, &call, &sandbox, seconds, body, refusal);
+        }
+        Err(refusal) => return Err(refusal),
+    };
+    if seconds == Some(0) && matches!(call, Call::Sandbox { act: Act::Timeout, .. }) {
+        return governor.end(&ask, &entry, &sandbox, "timeout 0").await.map(Reply::Answer);
+    }
+    let (granted, clamped) = match seconds {
+        Some(_) => clamp(ask.settings.policies.of(&entry.bucket), seconds),
+        None => (None, None),
+    };
+    let body = clamped.map_or_else(|| Ok(body.clone()), |seconds| with_seconds(&call, &body, seconds))?;
+    let effect = match granted {
+        Some(seconds) => Effect::Deadline(deadline_from(governor.clock.now(), seconds)),
+        None => Effect::None,
+    };
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call };
+    governor.touch(touch, &entry, effect).await.map(Reply::Answer)
+}
+
+/// The end that `seconds` from `now` means; `None`: never.
+pub(super) fn deadline_from(now: UnixMillis, seconds: i64) -> Option<UnixMillis> {
+    u64::try_from(seconds).ok().map(|seconds| now.plus(std::time::Duration::from_secs(seconds)))
+}
+
+fn asked_seconds(act: &Act, ask: &Ask) -> Result<(Option<i64>, Bytes), Refusal> {
+    let seconds = match act {
+        Act::Refresh => RefreshBody::read(&ask.body).map_err(|error| malformed(&error))?.duration,
+        _ => TimeoutBody::read(&ask.body).map_err(|error| malformed(&error))?.timeout,
+    };
+    Ok((seconds, ask.body.clone()))
+}
+
+fn with_seconds(call: &Call, body: &Bytes, seconds: i64) -> Result<Bytes, Refusal> {
+    match call {
+        Call::Sandbox { act: Act::Refresh, .. } => RefreshBody::read(body).map(|read| read.with(seconds)),
+        _ => TimeoutBody::read(body).map(|read| read.with(seconds)),
+    }
+    .map_err(|error| malformed(&error))
+}
+
+impl Governor {
+    /// The ledger cannot be asked: a timeout that only lengthens passes for what this process knows to be the caller's.
+    fn lengthen_unseen(
+        &self,
+        ask: Ask,
+        call: &Call,
+        sandbox: &SandboxRef,
+        seconds: Option<i64>,
+        body: Bytes,
+        refusal: Refusal,
+    ) -> Result<Reply, Refusal> {
+        let Some(known) = self.ledger.known(&sandbox.id) else { return Err(refusal) };
+        let until = seconds.and_then(|seconds| deadline_from(self.clock.now(), seconds));
+        let lengthens = match (known.deadline, until) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(old), Some(new)) => new >= old,
+        };
+        let unclamped = clamp(ask.settings.policies.of(&known.bucket), seconds).1.is_none();
+        let own = ask.who.may_use(&known.bucket) && sandbox.generation.is_none();
+        if own && lengthens && unclamped { Ok(Self::forward(ask, call, body)) } else { Err(refusal) }
+    }
+}
+
+/// POST {id}/pause.
+pub(super) async fn pause(
+    governor: &Governor,
+    ask: Ask,
+    prefix: Prefix,
+    sandbox: SandboxRef,
+) -> Result<Reply, Refusal> {
+    let call = Call::Sandbox { act: Act::Pause, prefix, sandbox: sandbox.clone() };
+    let body = ask.body.clone();
+    let entry = match governor.owned(&ask, &sandbox).await? {
+        Owned::Entry(entry) => entry,
+        Owned::Unrecorded => return Ok(Governor::forward(ask, &call, body)),
+    };
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Wake };
+    governor.touch(touch, &entry, Effect::Paused).await.map(Reply::Answer)
+}
+
+/// PUT {id}/network.
+pub(super) async fn network(
+    governor: &Governor,
+    ask: Ask,
+    prefix: Prefix,
+    sandbox: SandboxRef,
+) -> Result<Reply, Refusal> {
+    let call = Call::Sandbox { act: Act::Network, prefix, sandbox: sandbox.clone() };
+    let body = ask.body.clone();
+    let entry = match governor.owned(&ask, &sandbox).await? {
+        Owned::Entry(entry) => entry,
+        Owned::Unrecorded => return Ok(Governor::forward(ask, &call, body)),
+    };
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call };
+    governor.touch(touch, &entry, Effect::None).await.map(Reply::Answer)
+}

@@ -1,0 +1,3 @@
+//! The command line; the one place where concrete types meet.
+
+pub mod warden;

@@ -1,0 +1,195 @@
+//! One warden, put together from its settings: store, ledger, client, deeds, calls, tasks, skin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::Method;
+
+use crate::calls::classify::Call;
+use crate::calls::governor::{self, Governor};
+use crate::calls::mends::Mend;
+use crate::calls::settings::Adopt;
+use crate::config::Settings;
+use crate::cube::api::LabelNames;
+use crate::cube::client::Client;
+use crate::cube::transport::{self, ClockTimer, Transport};
+use crate::deeds::Deeds;
+use crate::ledger::{self, Ledger};
+use crate::proxy::{self, Ending, Finished, Observer, Proxy};
+use crate::rules::entry::Timing;
+use crate::store::Store;
+use crate::store::embedded::Embedded;
+use crate::store::settings::Settings as StoreSettings;
+use crate::tasks::{self, Tasks};
+use crate::telemetry::{Asker, Metrics, Names};
+use crate::time::{Chance, Clock};
+
+/// One warden, ready to serve.
+#[expect(missing_debug_implementations, reason = "a bundle of handles")]
+pub struct Warden {
+    /// The accounting authority.
+    pub ledger: Arc<Ledger>,
+    /// Governed calls.
+    pub governor: Arc<Governor>,
+    /// What nobody waits for.
+    pub tasks: Arc<Tasks>,
+    /// The skin.
+    pub proxy: Arc<Proxy>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// The Cube API.
+    pub cube: Arc<Client>,
+}
+
+/// Opens the store that the settings name.
+///
+/// # Errors
+/// If it cannot be opened; the text says what to do.
+pub fn open_store(settings: &StoreSettings, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<dyn Store>> {
+    let store = match settings {
+        StoreSettings::Embedded { path } => Embedded::open(path, Arc::clone(clock))?,
+        StoreSettings::Memory => Embedded::in_memory(Arc::clone(clock))?,
+        StoreSettings::Redis { .. } => anyhow::bail!("store.kind = \"redis\" is not part of this version"),
+    };
+    Ok(Arc::new(store))
+}
+
+impl Warden {
+    /// Puts a warden together, and takes over what an earlier process left half done.
+    ///
+    /// # Errors
+    /// If the upstream's address or the ledger cannot be used.
+    pub async fn build(
+        settings: &Settings,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        chance: Arc<Chance>,
+    ) -> anyhow::Result<Self> {
+        let names = Names { calls: Call::all_names(), mends: &Mend::ALL.map(Mend::name) };
+        let metrics = Arc::new(Metrics::new(names, settings.calls.policies.labels()));
+        let ledger_settings =
+            ledger::Settings { upstream: settings.cube.name.clone(), timing: timing(settings) };
+        let seed = Chance::from_os();
+        let ledger = Ledger::open(store, ledger_settings, seed).await.context("open the ledger")?;
+        let ledger = Arc::new(ledger);
+        let own = transport(settings, &metrics, &clock, Asker::Call)?;
+        let cube = Client::new(own, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
+        let cube = Arc::new(cube);
+        let wakes = settings.tasks.deletes.max_wakes;
+        let deeds = Deeds::new(Arc::clone(&ledger), Arc::clone(&cube), Arc::clone(&clock), wakes);
+        let deeds = Arc::new(deeds);
+        let governor = Arc::new(Governor::new(
+            settings.calls.clone(),
+            governor::Wiring {
+                ledger: Arc::clone(&ledger),
+                cube: Arc::clone(&cube),
+                deeds: Arc::clone(&deeds),
+                metrics: Arc::clone(&metrics),
+                clock: Arc::clone(&clock),
+            },
+        ));
+        let tasks = Arc::new(Tasks::new(
+            task_rules(settings),
+            tasks::Wiring {
+                ledger: Arc::clone(&ledger),
+                cube: Arc::clone(&cube),
+                deeds,
+                metrics: Arc::clone(&metrics),
+                clock: Arc::clone(&clock),
+            },
+        ));
+        tasks.start().await.context("take over what an earlier process left")?;
+        let through = transport(settings, &metrics, &clock, Asker::PassThrough)?;
+        let proxy = Proxy::build(
+            skin(settings),
+            proxy::Wiring {
+                calls: Arc::clone(&governor) as _,
+                upstream: through,
+                observer: Arc::new(Counted(Arc::clone(&metrics))),
+                clock,
+                chance,
+            },
+        );
+        Ok(Self { ledger, governor, tasks, proxy, metrics, cube })
+    }
+
+    /// Takes what may change at run time into force.
+    pub fn reload(&self, settings: &Settings) {
+        self.governor.reload(settings.calls.clone());
+        self.tasks.reload(task_rules(settings));
+    }
+}
+
+/// Counts what only the skin sees.
+struct Counted(Arc<Metrics>);
+
+impl Observer for Counted {
+    fn finished(&self, finished: &Finished) {
+        if finished.ending == Ending::Panicked {
+            self.0.panicked();
+        }
+    }
+}
+
+fn transport(
+    settings: &Settings,
+    metrics: &Arc<Metrics>,
+    clock: &Arc<dyn Clock>,
+    asker: Asker,
+) -> anyhow::Result<Transport> {
+    let observed = Arc::clone(metrics);
+    let observe: transport::Observe =
+        Arc::new(move |method: &Method, _status: Option<u16>, took: Duration| {
+            observed.asked(method.as_str(), asker, took);
+        });
+    let settings = transport::Settings {
+        base: settings.cube.base.clone(),
+        idle: settings.cube.idle,
+        write_idle: settings.cube.write_idle,
+        connect_timeout: settings.cube.connect_timeout,
+    };
+    Ok(Transport::build_on(&settings, &observe, &ClockTimer(Arc::clone(clock)))?)
+}
+
+fn skin(settings: &Settings) -> proxy::Settings {
+    proxy::Settings {
+        request_ids: settings.calls.mode != crate::calls::settings::Mode::Transparent,
+        answer_limit: settings.proxy.answer_timeout,
+        body_patience: settings.proxy.body_timeout,
+        idle: settings.proxy.idle,
+        ..proxy::Settings::default()
+    }
+}
+
+fn task_rules(settings: &Settings) -> tasks::Rules {
+    tasks::Rules {
+        settings: settings.tasks.clone(),
+        adopt: match &settings.calls.adopt {
+            Adopt::Nobody => tasks::Adopt::Nobody,
+            Adopt::Into(bucket) => tasks::Adopt::Into(bucket.clone()),
+        },
+        labels: LabelNames::new(&settings.calls.identity.metadata_prefix),
+    }
+}
+
+/// The rules' lengths of time. A create settles within two budgets (its own, and that of the v1 that may follow).
+fn timing(settings: &Settings) -> Timing {
+    let tasks = &settings.tasks;
+    let longest = settings.cube.budgets.snapshot.max(settings.cube.budgets.wake);
+    let usual = Timing::default();
+    Timing {
+        settle: settings.cube.budgets.call.saturating_mul(2) + Duration::from_secs(20),
+        search: tasks.reconciler.search,
+        horizon: tasks.reconciler.ambiguous_horizon,
+        claim: tasks.reconciler.claim,
+        newborn: tasks.collector.newborn_grace,
+        deadline_grace: tasks.reconciler.deadline_grace,
+        tombstone: usual.tombstone.max(longest.saturating_mul(4)),
+        kill_retry: tasks.deletes.retry,
+        kill_retry_most: tasks.deletes.retry_max,
+        kill_tries: tasks.deletes.quarantine_after,
+        quarantine_retry: tasks.deletes.quarantine_retry,
+        ..usual
+    }
+}

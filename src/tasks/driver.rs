@@ -1,0 +1,169 @@
+//! Runs each tick by the clock until told to stop, and keeps the last status of each for the operator.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::Tasks;
+use crate::cube::client::ListFailed;
+use crate::cube::profile::Probe;
+use crate::ledger::LedgerError;
+use crate::time::UnixMillis;
+
+/// How often due entries are looked for when nobody asks for it.
+const DUE: Duration = Duration::from_secs(1);
+/// How often Cube is asked whether it is there.
+const HEALTH: Duration = Duration::from_secs(10);
+
+/// How the tasks fare.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Whether Cube answered when it was last asked.
+    pub upstream_up: bool,
+    /// Why the tasks that need a listing are off, in words for the operator.
+    pub listing_off: Option<String>,
+    /// When Cube's list was last taken in.
+    pub last_inventory: Option<UnixMillis>,
+    /// Why the ledger failed when it was last asked.
+    pub ledger_error: Option<String>,
+    /// How many records cannot be read.
+    pub corrupt_records: usize,
+}
+
+impl Tasks {
+    /// How the tasks fare.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.status_mut().clone()
+    }
+
+    /// Sandboxes at this Cube that are another ledger's or nobody's, when last seen.
+    #[must_use]
+    pub fn foreign(&self) -> u64 {
+        self.foreign.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn status_mut(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What must happen once before anything else: what a dead process left is taken over, and it is found out what this
+    /// Cube can do.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn start(&self) -> Result<(), LedgerError> {
+        let own = self.ledger.instance().clone();
+        // One process per embedded ledger: whoever else wrote there is dead.
+        let taken = self.ledger.take_over(|instance| *instance != own).await?;
+        if taken > 0 {
+            tracing::info!(entries = taken, "took over what an earlier process had left half done");
+        }
+        Ok(())
+    }
+
+    /// Finds out what this Cube can do, by harmless questions.
+    pub async fn learn(&self) {
+        for probe in [Probe::OldPrefix, Probe::Volumes, Probe::TimeoutOfNobody, Probe::DeleteOfNobody] {
+            self.cube.probe(probe).await;
+        }
+    }
+
+    /// Runs the tasks until `stop` is true.
+    pub async fn run(self: Arc<Self>, stop: watch::Receiver<bool>) {
+        let loops = async {
+            tokio::join!(self.run_due(), self.run_inventory(), self.run_health(), self.run_notes());
+        };
+        tokio::select! {
+            () = loops => {}
+            () = stopped(stop) => {}
+        }
+        if let Err(error) = self.ledger.write_notes().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the last notes could not be written");
+        }
+    }
+
+    async fn run_due(self: &Arc<Self>) {
+        loop {
+            let outcome = self.tick_due().await;
+            self.note_ledger(outcome.map(drop));
+            tokio::select! {
+                () = self.ledger.work() => {}
+                () = self.clock.sleep(DUE) => {}
+            }
+        }
+    }
+
+    async fn run_inventory(self: &Arc<Self>) {
+        self.learn().await;
+        loop {
+            let outcome = self.tick_inventory().await;
+            self.note_ledger(outcome);
+            let cycle = self.rules.load().settings.collector.cycle;
+            // The first inventory is wanted soon: until it was taken, what was there before has no record.
+            let wait = if self.status().last_inventory.is_some() { cycle } else { DUE.min(cycle) };
+            self.clock.sleep(wait).await;
+        }
+    }
+
+    async fn run_health(&self) {
+        loop {
+            let up = self.cube.is_up().await;
+            let was = std::mem::replace(&mut self.status_mut().upstream_up, up);
+            if was != up {
+                tracing::info!(up, "Cube came or went");
+            }
+            self.clock.sleep(HEALTH).await;
+        }
+    }
+
+    async fn run_notes(&self) {
+        let mut rounds = 0_u32;
+        loop {
+            if let Err(error) = self.tick_notes(rounds).await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the decision log could not be written"
+                );
+            }
+            rounds = rounds.wrapping_add(1);
+            self.clock.sleep(DUE).await;
+        }
+    }
+
+    fn note_ledger(&self, outcome: Result<(), LedgerError>) {
+        let error = outcome.err().map(|error| error.to_string());
+        let mut status = self.status_mut();
+        if status.ledger_error != error {
+            if let Some(error) = &error {
+                tracing::error!(error, "the ledger cannot be used; tasks do nothing until it can");
+            }
+            status.ledger_error = error;
+        }
+    }
+
+    /// Keeps in words why there is no listing, and says it once.
+    pub(super) fn note_listing(&self, failed: Option<&ListFailed>) {
+        let off = match failed {
+            Some(error @ ListFailed::KeyWanted) => Some(error.to_string()),
+            _ => None,
+        };
+        let mut status = self.status_mut();
+        if status.listing_off != off {
+            if let Some(off) = &off {
+                tracing::error!(reason = off, "listings are off: nothing that was lost can be found again");
+            }
+            status.listing_off = off;
+        }
+    }
+}
+
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    while !*stop.borrow_and_update() {
+        if stop.changed().await.is_err() {
+            return;
+        }
+    }
+}

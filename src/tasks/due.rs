@@ -1,0 +1,75 @@
+//! Entries that somebody must look at: overdue creates, lost ones, passed deadlines, kills, tombstones that are over.
+
+use std::sync::{Arc, PoisonError};
+
+use futures_util::{StreamExt as _, stream};
+
+use super::Tasks;
+use crate::deeds::Answer;
+use crate::ledger::LedgerError;
+use crate::rules::entry::{Entry, State};
+use crate::telemetry::Reconciled;
+use crate::time::UnixMillis;
+
+/// How many are taken up in one tick.
+const MOST: usize = 1024;
+/// How many are worked on at once.
+const AT_ONCE: usize = 16;
+
+impl Tasks {
+    /// Looks at every entry that is due. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn tick_due(self: &Arc<Self>) -> Result<usize, LedgerError> {
+        let (now, entries, corrupt) = self.ledger.due(MOST).await?;
+        self.report(&corrupt);
+        let count = entries.len();
+        let (lost, rest): (Vec<Entry>, Vec<Entry>) =
+            entries.into_iter().partition(|entry| matches!(entry.state, State::Ambiguous { .. }));
+        if !lost.is_empty() {
+            self.search(lost).await?;
+        }
+        let work = rest.into_iter().map(|entry| async move { self.look_at(entry, now).await });
+        let outcomes: Vec<_> = stream::iter(work).buffer_unordered(AT_ONCE).collect().await;
+        outcomes.into_iter().collect::<Result<(), LedgerError>>()?;
+        Ok(count)
+    }
+
+    async fn look_at(self: &Arc<Self>, entry: Entry, now: UnixMillis) -> Result<(), LedgerError> {
+        match &entry.state {
+            State::Reserved | State::Dispatched => self.ledger.overdue(&entry.marker).await,
+            State::Live(_) if entry.claim_until.is_some_and(|until| until <= now) => {
+                self.metrics.reconciled(Reconciled::Unclaimed);
+                self.ledger.overdue(&entry.marker).await
+            }
+            State::Live(_) => {
+                if self.deeds.ask(&entry).await? == Answer::Gone {
+                    self.metrics.reconciled(Reconciled::Ended);
+                }
+                Ok(())
+            }
+            // Not awaited: a kill may take as long as Cube hangs, and others are due.
+            State::Killing(_) | State::Quarantined(_) => {
+                self.deeds.start_kill(&entry.marker);
+                Ok(())
+            }
+            State::Refused | State::Gone { .. } => self.ledger.purge(&entry.marker).await,
+            State::Ambiguous { .. } => Ok(()),
+        }
+    }
+
+    /// Says once of each record that it cannot be read; the others go on.
+    pub(super) fn report(&self, corrupt: &[LedgerError]) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        for error in corrupt {
+            if reported.insert(error.to_string()) {
+                tracing::error!(
+                    error = error as &dyn std::error::Error,
+                    "a record of the ledger cannot be read"
+                );
+            }
+        }
+        self.status_mut().corrupt_records = reported.len();
+    }
+}

@@ -1,0 +1,203 @@
+//! Cube's list against the ledger: what has no record gets one, what is dead and shown alive is killed again, what
+//! vanished is asked about one by one.
+//!
+//! Must stay true: nothing is ended here that was not condemned before; absence from the list proves nothing.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Adopt, Rules, Tasks};
+use crate::cube::api::{Labels, Listed, SandboxState};
+use crate::cube::client::Seen;
+use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
+use crate::ledger::{Import, Imported, LedgerError};
+use crate::rules::entry::{Activity, Entry, Origin, Shape, State};
+use crate::telemetry::Reconciled;
+use crate::time::UnixMillis;
+
+/// How many vanished ones are asked about in one cycle.
+const MOST_ASKED: usize = 256;
+
+/// What an item of the list is to us.
+enum Whose {
+    /// It carries our labels.
+    Ours(Box<Labels>),
+    /// It carries none.
+    Unmarked,
+    /// It is another ledger's.
+    Foreign,
+}
+
+impl Tasks {
+    /// Takes in Cube's list once.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails. A list that fails changes nothing.
+    pub async fn tick_inventory(self: &Arc<Self>) -> Result<(), LedgerError> {
+        let began = self.ledger.now().await?;
+        let listed = match self.cube.list(&self.cube.own_credential()).await {
+            Ok(listed) => listed,
+            Err(error) => {
+                self.note_listing(Some(&error));
+                tracing::warn!(%error, "no inventory this time");
+                return Ok(());
+            }
+        };
+        self.note_listing(None);
+        let rules = self.rules.load_full();
+        let first = !self.ledger.first_import_done().await?;
+        let ids: Vec<SandboxId> = listed.iter().map(|item| item.id.clone()).collect();
+        let entries = self.ledger.find_all(&ids).await?;
+        let mut foreign = 0;
+        for (item, entry) in listed.iter().zip(entries) {
+            match entry {
+                Some(entry) => self.compare(&entry, item, began).await?,
+                None => foreign += u64::from(self.unknown(&rules, item, first, began).await?),
+            }
+        }
+        self.foreign.store(foreign, Ordering::Relaxed);
+        if first {
+            self.ledger.finish_first_import().await?;
+        }
+        self.ask_vanished(&ids.into_iter().collect(), began).await?;
+        self.status_mut().last_inventory = Some(began);
+        Ok(())
+    }
+
+    /// An item with an entry: the entry follows it, or, if it is dead, the item is looked at closely.
+    async fn compare(&self, entry: &Entry, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
+        match (&entry.state, &item.state) {
+            (State::Live(Activity::Running), SandboxState::Paused) => {
+                self.ledger.observed(&entry.marker, Activity::Paused(began), false).await
+            }
+            (State::Live(Activity::Paused(_)), SandboxState::Running) => {
+                self.ledger.observed(&entry.marker, Activity::Running, false).await
+            }
+            (State::Refused | State::Gone { .. }, _) if buried_before(entry, began) => {
+                self.raise(&entry.marker, &item.id).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The list shows a dead one: if a GET does too, it is charged and killed again.
+    async fn raise(&self, marker: &Marker, sandbox: &SandboxId) -> Result<(), LedgerError> {
+        if let Seen::Here(_) = self.cube.get(sandbox, &self.cube.own_credential()).await
+            && self.ledger.resurrected(marker, sandbox).await?
+        {
+            tracing::error!(%marker, sandbox_id = %sandbox, "Cube shows a dead sandbox alive: it is killed again");
+        }
+        Ok(())
+    }
+
+    /// An item without an entry. True if it stays foreign.
+    async fn unknown(
+        self: &Arc<Self>,
+        rules: &Rules,
+        item: &Listed,
+        first: bool,
+        began: UnixMillis,
+    ) -> Result<bool, LedgerError> {
+        let (bucket, owner, marker, origin) = match self.whose(rules, item) {
+            Whose::Foreign => return Ok(true),
+            Whose::Ours(labels) => match self.ledger.entry(&labels.marker).await? {
+                Some(entry) => {
+                    self.marked(&entry, item, began).await?;
+                    return Ok(false);
+                }
+                None => (labels.bucket, labels.owner, Some(labels.marker), Origin::Imported),
+            },
+            Whose::Unmarked => match &rules.adopt {
+                Adopt::Nobody => return Ok(true),
+                Adopt::Into(bucket) => {
+                    let origin = if first { Origin::Imported } else { Origin::Round };
+                    (bucket.clone(), owner_of(bucket, &item.id), None, origin)
+                }
+            },
+        };
+        let import = import(item, bucket, owner, marker, origin, began);
+        if self.ledger.import(&import).await? == Imported::Yes {
+            self.metrics.reconciled(Reconciled::Imported);
+            if origin == Origin::Round {
+                tracing::warn!(sandbox_id = %item.id, "a sandbox was made round the warden");
+            }
+        }
+        Ok(false)
+    }
+
+    /// An item whose marker has an entry that does not know its sandbox yet.
+    async fn marked(&self, entry: &Entry, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
+        match entry.state {
+            State::Ambiguous { .. } => self.take_in(entry, item).await,
+            State::Refused | State::Gone { .. } if buried_before(entry, began) => {
+                self.raise(&entry.marker, &item.id).await
+            }
+            // Its answer is on the way.
+            _ => Ok(()),
+        }
+    }
+
+    fn whose(&self, rules: &Rules, item: &Listed) -> Whose {
+        match Labels::read(&item.metadata, &rules.labels) {
+            Some(labels) if labels.ledger == *self.ledger.id() => Whose::Ours(Box::new(labels)),
+            Some(_) => Whose::Foreign,
+            None => Whose::Unmarked,
+        }
+    }
+
+    /// Live entries that the list does not show are asked about one by one.
+    async fn ask_vanished(&self, shown: &HashSet<SandboxId>, began: UnixMillis) -> Result<(), LedgerError> {
+        let (live, corrupt) = self.ledger.charged(None).await?;
+        self.report(&corrupt);
+        let vanished = live.into_iter().filter(|entry| {
+            let absent = entry.sandbox.as_ref().is_some_and(|id| !shown.contains(id));
+            absent && entry.usable() && entry.first_seen.is_some_and(|seen| seen < began)
+        });
+        for entry in vanished.take(MOST_ASKED) {
+            if self.deeds.ask(&entry).await? == crate::deeds::Answer::Gone {
+                self.metrics.reconciled(Reconciled::Ended);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What died while the list was on its way may stand in it.
+fn buried_before(entry: &Entry, began: UnixMillis) -> bool {
+    match entry.state {
+        State::Gone { at, .. } => at < began,
+        _ => entry.last_sign < began,
+    }
+}
+
+/// The owner of what nobody claims: its own id, in the adopting bucket.
+fn owner_of(bucket: &Bucket, sandbox: &SandboxId) -> OwnerId {
+    let named = OwnerId::of_parts(bucket, "-", sandbox.as_str());
+    named.expect("two labels and an id are within the length of an owner")
+}
+
+fn import(
+    item: &Listed,
+    bucket: Bucket,
+    owner: OwnerId,
+    marker: Option<Marker>,
+    origin: Origin,
+    now: UnixMillis,
+) -> Import {
+    let paused = item.state == SandboxState::Paused;
+    Import {
+        sandbox: item.id.clone(),
+        marker,
+        bucket,
+        owner,
+        template: item.template_id.clone().unwrap_or_default(),
+        shape: Shape {
+            cpu_milli: u64::from(item.cpu_count.unwrap_or(0)) * 1000,
+            memory_mib: item.memory_mb.unwrap_or(0),
+        },
+        activity: if paused { Activity::Paused(now) } else { Activity::Running },
+        origin,
+        deadline: item.end_at,
+    }
+}
