@@ -159,7 +159,7 @@ fn a_foreign_crate_away_from_home_is_found() {
     check(
         "src/proxy/mod.rs",
         "//! Skin.\nuse hyper_util::{rt::TokioIo, client::legacy::Client};\n",
-        "client::legacy",
+        "`hyper_util`",
     );
     check("src/rules/rate.rs", "//! Rates.\nuse tokio::sync::Mutex;\n", "not at home");
     check("src/calls/throttled.rs", "//! Not throttle.\nuse governor::Quota;\n", "not at home");
