@@ -1,9 +1,11 @@
 //! The only test binary; one module per room of `tests/`.
 
 mod config;
+mod conformance;
 mod cube;
 mod cube_answers;
 mod proxy;
 mod pure;
 mod sdk;
+mod support;
 mod tidy;

@@ -234,3 +234,6 @@ impl fmt::Debug for Embedded {
         f.debug_struct("Embedded").field("groups", &self.groups()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,7 @@ use crate::store::schema::Set;
 use crate::store::{Batch, Committed, StoreError};
 
 /// Bounds what one transaction holds, and how long the first of a group waits for the rest to be written.
-const LARGEST_GROUP: usize = 512;
+pub(super) const LARGEST_GROUP: usize = 512;
 
 /// Something for the writer.
 #[derive(Debug)]
