@@ -31,7 +31,7 @@ async fn answers_like_the_wardens_are_read_as_stated(sdk: Sdk) {
         [(429, expected::over_quota(sdk, step)), (504, expected::outcome_unknown(sdk, step))]
     {
         let body = format!(r#"{{"code":{status},"message":"words","error_code":"REASON"}}"#);
-        let standing = cube.fault(Fault::Refuse { status, body });
+        let standing = cube.fault(Fault::Refuse { status, body, retry_after: None });
         let told = sdk.run(&cube.url(), "e2b_00", step, &[argument]);
         check_beginnings(sdk, &told, &[&expected]);
         cube.remove_fault(standing);
