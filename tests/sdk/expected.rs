@@ -158,6 +158,15 @@ fn set_timeout_killed(sdk: Sdk, seen: Seen) -> String {
     sdk.misses(step, "<id 1>", GONE)
 }
 
+/// The scenario `foreign`, through the warden: as if the sandbox did not exist.
+pub(super) fn foreign(sdk: Sdk) -> Vec<String> {
+    let misses = |step| sdk.misses(step, "<id 1>", GONE);
+    let mut told: Vec<String> = ["get_info", "connect", "set_timeout", "pause"].map(misses).into();
+    told.push("list: []".to_owned());
+    told.push(sdk.kills_nothing("kill", "<id 1>", GONE));
+    told
+}
+
 /// How a call refused for want of room begins: the status and this SDK's class; the words are the server's.
 pub(super) fn over_quota(sdk: Sdk, step: &str) -> String {
     let raised = match sdk {

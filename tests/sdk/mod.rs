@@ -7,6 +7,8 @@
 mod bare;
 mod driver;
 mod expected;
+mod place;
+mod through;
 
 use driver::Sdk;
 
