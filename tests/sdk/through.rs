@@ -59,7 +59,7 @@ async fn a_create_over_the_quota_is_refused_with_the_sdks_own_class(sdk: Sdk) {
     let cube = cube(Profile::V070).await;
     let config = "admission.wait = \"0s\"\n[[bucket]]\nnamespace = \"default\"\nenv = \"dev\"\nlimit = 2\n";
     let warden = Warden::start(&cube.url(), config).await;
-    let told = sdk.run(&warden.url(), "e2b_00", "create", &["3"]);
+    let told = sdk.run_impatiently(&warden.url(), "e2b_00", "create", &["3"]);
     check_beginnings(sdk, &told, &["create: {", "create: {", &expected::over_quota(sdk, "create")]);
     assert!(told[2].told().contains("all of its 2 slots are taken"), "{}", told[2].told());
     assert_eq!(cube.alive().len(), 2);
@@ -67,14 +67,18 @@ async fn a_create_over_the_quota_is_refused_with_the_sdks_own_class(sdk: Sdk) {
 
 for_each_sdk!(a_create_whose_answer_is_lost_is_sent_once_and_said_to_be_unknown);
 
+/// Lost with the connection, and lost because Cube's write path hangs. The newest SDKs would repeat a 504 by themselves;
+/// the answer tells them not to.
 async fn a_create_whose_answer_is_lost_is_sent_once_and_said_to_be_unknown(sdk: Sdk) {
-    for profile in PROFILES {
+    for (profile, fault) in
+        [(Profile::V051, Fault::LoseAnswer), (Profile::V070, Fault::Block { late_ms: None })]
+    {
         let cube = cube(profile).await;
         let warden = Warden::start(&cube.url(), "upstream.call_timeout = \"1s\"\n").await;
-        let blocked = cube.fault(Fault::Block { late_ms: None }.on(Kind::Create));
+        let standing = cube.fault(fault.on(Kind::Create));
         let told = sdk.run(&warden.url(), "e2b_00", "create", &["1"]);
         check_beginnings(sdk, &told, &[&expected::outcome_unknown(sdk, "create")]);
-        assert_eq!(cube.struck(blocked), 1, "{sdk}: one create, one request that reached Cube's handler");
+        assert_eq!(cube.struck(standing), 1, "{sdk}: one create, one request that reached Cube's handler");
     }
 }
 
