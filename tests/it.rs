@@ -1,5 +1,6 @@
 //! The only test binary; one module per room of `tests/`.
 
+mod calls;
 mod config;
 mod conformance;
 mod cube;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::governor::{Ask, Governor, unavailable};
 use crate::ids::Bucket;
-use crate::ledger::{self, Full, FullWhere, Limits, Reserved};
+use crate::ledger::{self, BucketCounts, Full, FullWhere, Limits, Reserved};
+use crate::rules::admission;
 use crate::rules::entry::Entry;
 use crate::time::{self, UnixMillis};
 use crate::verdict::{Reason, Refusal};
@@ -37,7 +38,7 @@ enum Try {
 impl Governor {
     /// Takes a slot, waiting in line if need be.
     pub(super) async fn admit(&self, ask: &Ask, wish: &ledger::Ask) -> Result<Admitted, Refusal> {
-        let limits = self.limits(ask, &wish.bucket);
+        let limits = limits(ask, &wish.bucket);
         let line = self.waiting.line(&wish.bucket);
         let mut full = None;
         if line.is_empty() {
@@ -69,11 +70,16 @@ impl Governor {
         }
     }
 
-    fn limits(&self, ask: &Ask, bucket: &Bucket) -> Limits {
-        Limits {
-            bucket: ask.settings.policies.of(bucket).limit.map(u64::from),
-            global: ask.settings.admission.global_limit.map(u64::from),
-        }
+    /// Would a create find a slot now? For shadow mode, which takes one anyway.
+    pub(super) async fn would_fit(&self, ask: &Ask, bucket: &Bucket) -> Result<(), Refusal> {
+        let limits = limits(ask, bucket);
+        let counts =
+            self.ledger.counts(std::slice::from_ref(bucket)).await.map_err(|error| unavailable(&error))?;
+        let held = counts.buckets.first().map_or(0, BucketCounts::held);
+        let fits =
+            admission::admits(held, limits.bucket) && admission::admits(counts.all.held(), limits.global);
+        let message = || format!("bucket {bucket}: no slot is free, {held} are held");
+        if fits { Ok(()) } else { Err(Refusal::new(Reason::CapacityExceeded, message())) }
     }
 
     /// How long this create may wait: the configured wait, and never so long that its client would not live to see the
@@ -119,23 +125,38 @@ impl Governor {
         let entries = self.ledger.charged(Some(&wish.bucket)).await.map(|(entries, _)| entries);
         let entries = entries.unwrap_or_default();
         let paused = entries.iter().filter(|entry| entry.paused_since().is_some()).count();
-        let mut message = format!("bucket {}: all of its {limit} slots are taken", wish.bucket);
-        if paused > 0 {
-            message += &format!("; {paused} of {limit} are paused");
-            let freed = paused_for_a_day(&entries, self.clock.now());
-            if freed > 0 && ask.settings.policies.of(&wish.bucket).retention.is_none() {
-                message += &format!("; retention 24h would free {freed}");
-            }
-        }
-        message +=
-            if limit == 0 { "; ask your operator for a limit" } else { "; end a sandbox or try again later" };
-        let refusal = Refusal::new(Reason::CapacityExceeded, message)
-            .with("bucket", wish.bucket.to_string())
-            .with("limit", limit)
-            .with("held", entries.len())
-            .with("paused", paused);
+        let keeps_paused = ask.settings.policies.of(&wish.bucket).retention.is_none();
+        let freed = if keeps_paused { paused_for_a_day(&entries, self.clock.now()) } else { 0 };
+        let refusal =
+            Refusal::new(Reason::CapacityExceeded, full_message(&wish.bucket, limit, paused, freed))
+                .with("bucket", wish.bucket.to_string())
+                .with("limit", limit)
+                .with("held", entries.len())
+                .with("paused", paused);
         if limit == 0 { refusal.after(120).never_retry() } else { refusal.after(after) }
     }
+}
+
+fn limits(ask: &Ask, bucket: &Bucket) -> Limits {
+    Limits {
+        bucket: ask.settings.policies.of(bucket).limit.map(u64::from),
+        global: ask.settings.admission.global_limit.map(u64::from),
+    }
+}
+
+/// What happened, and what would help.
+fn full_message(bucket: &Bucket, limit: u64, paused: usize, freed: usize) -> String {
+    let mut says = vec![format!("bucket {bucket}: all of its {limit} slots are taken")];
+    if paused > 0 {
+        says.push(format!("{paused} of {limit} are paused"));
+    }
+    if freed > 0 {
+        says.push(format!("retention 24h would free {freed}"));
+    }
+    let advice =
+        if limit == 0 { "ask your operator for a limit" } else { "end a sandbox or try again later" };
+    says.push(advice.to_owned());
+    says.join("; ")
 }
 
 fn paused_for_a_day(entries: &[Entry], now: UnixMillis) -> usize {

@@ -16,7 +16,8 @@ use super::settings::{Mode, Settings};
 use super::throttle::Throttle;
 use super::waiting::Waiting;
 use super::{
-    connect, create_sandbox, delete_sandbox, list_sandboxes, objects, read_sandbox, touch, transparent,
+    connect, create_sandbox, delete_sandbox, list_sandboxes, objects, read_sandbox, shadow, touch,
+    transparent,
 };
 use crate::cube::client::{API_KEY, Client};
 use crate::deeds::Deeds;
@@ -28,7 +29,7 @@ use crate::time::{Clock, UnixMillis};
 use crate::verdict::{Reason, Refusal};
 
 /// Cube's own limit for bodies.
-const BODY_LIMIT: usize = 2 * 1024 * 1024;
+pub(super) const BODY_LIMIT: usize = 2 * 1024 * 1024;
 
 /// Governs calls.
 pub struct Governor {
@@ -189,6 +190,13 @@ impl Governor {
     }
 }
 
+/// Reads that show the usage of all (the console's routes of old Cubes, Cube's own metrics) are an admin tenant's only.
+fn shows_everybody(who: &Who, path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    let shared = path.starts_with("/cubeapi/v1/templates") || path == "/cubeapi/v1/health";
+    !who.admin && !shared && (path.starts_with("/cubeapi") || path.starts_with("/metrics"))
+}
+
 fn ungoverned(metrics: &Metrics, ask: &Ask) -> Refusal {
     metrics.ungoverned_write();
     let message = format!(
@@ -218,11 +226,17 @@ impl Calls for Governor {
             self.metrics.passed();
             return Route::Pass;
         }
+        if settings.mode == Mode::Shadow {
+            return shadow::route(self, &call, head);
+        }
         let who = match self.admit_caller(&settings, head) {
             Ok(who) => who,
             Err(refusal) => return Route::Answer(self.refuse(&refusal, None)),
         };
         if matches!(call, Call::Pass | Call::ReadTemplate) {
+            if shows_everybody(&who, head.uri.path()) {
+                return Route::Answer(self.refuse(&answers::no_such(last_segment(head.uri.path())), None));
+            }
             self.metrics.passed();
             prepare_credential(self, &who, head);
             return Route::Pass;
@@ -238,6 +252,9 @@ impl Calls for Governor {
         let arrived = self.clock.now();
         if settings.mode == Mode::Transparent {
             return transparent::run(self, &settings, call, head, body).await;
+        }
+        if settings.mode == Mode::Shadow {
+            return shadow::run(self, settings, call, head, body, caller).await;
         }
         // The settings may have been reloaded between route and call: then the caller is looked up again.
         let who = head.extensions.remove::<Who>().map_or_else(|| self.admit_caller(&settings, &head), Ok);
@@ -270,10 +287,9 @@ impl Governor {
         let outcome = match reply {
             Err(answer) if answer.status() == StatusCode::GATEWAY_TIMEOUT => CallOutcome::Unknown,
             Err(_) => CallOutcome::Refused,
-            Ok(Reply::Forward(..)) => CallOutcome::Ok,
             Ok(Reply::Answer(answer)) if answer.status().is_client_error() => CallOutcome::ClientError,
             Ok(Reply::Answer(answer)) if answer.status().is_server_error() => CallOutcome::UpstreamError,
-            Ok(Reply::Answer(_)) => CallOutcome::Ok,
+            Ok(Reply::Answer(_) | Reply::Forward(..)) => CallOutcome::Ok,
         };
         self.metrics.called(call, outcome);
     }

@@ -101,7 +101,7 @@ pub fn lifecycle(compat: &Compat, profile: &Profile, body: &CreateBody) -> Optio
     })
 }
 
-/// CubeMaster's code for "no more resource".
+/// The code of `CubeMaster` for "no more resource".
 const NO_MORE_RESOURCE: i64 = 130_597;
 /// How many characters of an error text are kept.
 const LONGEST_MESSAGE: usize = 1000;

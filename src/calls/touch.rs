@@ -50,7 +50,7 @@ impl Governor {
             Ok(answer) => match outcome::outcome(Asked::Write, answer.status().as_u16(), answer.body()) {
                 Outcome::Done => effect,
                 Outcome::Refused { .. } => Effect::None,
-                Outcome::Unknown => return self.unsettled(&touch, answer.clone()),
+                Outcome::Unknown => return Ok(self.unsettled(&touch, answer.clone())),
             },
             Err(TransportError::NotSent(_)) => Effect::None,
             Err(error @ TransportError::Lost(_)) => return Err(lost(error)),
@@ -79,13 +79,13 @@ impl Governor {
         Ok(answer)
     }
 
-    fn unsettled(&self, touch: &Touch<'_>, answer: Response<Bytes>) -> Result<Response<Bytes>, Refusal> {
+    fn unsettled(&self, touch: &Touch<'_>, answer: Response<Bytes>) -> Response<Bytes> {
         tracing::warn!(
             call = touch.call.name(),
             status = answer.status().as_u16(),
             "the outcome of a call is unknown"
         );
-        Ok(answers::mended(self, touch.ask, answer))
+        answers::mended(self, touch.ask, answer)
     }
 
     /// Cube does not know a sandbox that the ledger calls alive: it is asked about once more, by GET.
@@ -96,7 +96,7 @@ impl Governor {
     }
 
     /// A call that may touch what has no record (open mode): straight on.
-    pub(super) fn forward(ask: Ask, call: &Call, body: Bytes) -> Reply {
+    pub(super) fn forward(ask: &Ask, call: &Call, body: Bytes) -> Reply {
         let head = ask.head_to(&call.upstream_path().unwrap_or_default());
         Reply::Forward(head, body)
     }
@@ -126,9 +126,9 @@ pub(super) async fn deadline(
     let call = Call::Sandbox { act, prefix, sandbox: sandbox.clone() };
     let entry = match governor.owned(&ask, &sandbox).await {
         Ok(Owned::Entry(entry)) => entry,
-        Ok(Owned::Unrecorded) => return Ok(Governor::forward(ask, &call, body)),
+        Ok(Owned::Unrecorded) => return Ok(Governor::forward(&ask, &call, body)),
         Err(refusal) if refusal.reason == Reason::LedgerUnavailable && lengthens => {
-            return governor.lengthen_unseen(ask, &call, &sandbox, seconds, body, refusal);
+            return governor.lengthen_unseen(&ask, &call, &sandbox, seconds, body, refusal);
         }
         Err(refusal) => return Err(refusal),
     };
@@ -173,7 +173,7 @@ impl Governor {
     /// The ledger cannot be asked: a timeout that only lengthens passes for what this process knows to be the caller's.
     fn lengthen_unseen(
         &self,
-        ask: Ask,
+        ask: &Ask,
         call: &Call,
         sandbox: &SandboxRef,
         seconds: Option<i64>,
@@ -204,7 +204,7 @@ pub(super) async fn pause(
     let body = ask.body.clone();
     let entry = match governor.owned(&ask, &sandbox).await? {
         Owned::Entry(entry) => entry,
-        Owned::Unrecorded => return Ok(Governor::forward(ask, &call, body)),
+        Owned::Unrecorded => return Ok(Governor::forward(&ask, &call, body)),
     };
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Wake };
     governor.touch(touch, &entry, Effect::Paused).await.map(Reply::Answer)
@@ -221,7 +221,7 @@ pub(super) async fn network(
     let body = ask.body.clone();
     let entry = match governor.owned(&ask, &sandbox).await? {
         Owned::Entry(entry) => entry,
-        Owned::Unrecorded => return Ok(Governor::forward(ask, &call, body)),
+        Owned::Unrecorded => return Ok(Governor::forward(&ask, &call, body)),
     };
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call };
     governor.touch(touch, &entry, Effect::None).await.map(Reply::Answer)

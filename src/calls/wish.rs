@@ -78,6 +78,12 @@ impl Wish {
         Some(now.plus(Duration::from_secs(seconds)))
     }
 
+    /// The end that Cube grants if the client's own timeout goes up, unedited.
+    pub(super) fn asked_deadline(&self, now: UnixMillis) -> Option<UnixMillis> {
+        let seconds = u64::try_from(self.body.timeout?).ok()?;
+        Some(now.plus(Duration::from_secs(seconds)))
+    }
+
     /// A foreign snapshot as template, or a foreign volume: as if it did not exist.
     pub(super) async fn check_objects(&self, governor: &Governor, ask: &Ask) -> Result<(), Refusal> {
         if let Some(snapshot) = self.body.template_id.as_deref().and_then(snapshot_id)

@@ -9,7 +9,7 @@ use http::Method;
 use crate::calls::classify::Call;
 use crate::calls::governor::{self, Governor};
 use crate::calls::mends::Mend;
-use crate::calls::settings::Adopt;
+use crate::calls::settings::{Adopt, Mode};
 use crate::config::Settings;
 use crate::cube::api::LabelNames;
 use crate::cube::client::Client;
@@ -21,7 +21,7 @@ use crate::rules::entry::Timing;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
 use crate::store::settings::Settings as StoreSettings;
-use crate::tasks::{self, Tasks};
+use crate::tasks::{self, Kills, Tasks};
 use crate::telemetry::{Asker, Metrics, Names};
 use crate::time::{Chance, Clock};
 
@@ -154,7 +154,7 @@ fn transport(
 
 fn skin(settings: &Settings) -> proxy::Settings {
     proxy::Settings {
-        request_ids: settings.calls.mode != crate::calls::settings::Mode::Transparent,
+        request_ids: settings.calls.mode != Mode::Transparent,
         answer_limit: settings.proxy.answer_timeout,
         body_patience: settings.proxy.body_timeout,
         idle: settings.proxy.idle,
@@ -170,6 +170,7 @@ fn task_rules(settings: &Settings) -> tasks::Rules {
             Adopt::Into(bucket) => tasks::Adopt::Into(bucket.clone()),
         },
         labels: LabelNames::new(&settings.calls.identity.metadata_prefix),
+        kills: if settings.calls.mode == Mode::Enforce { Kills::CarriedOut } else { Kills::Withheld },
     }
 }
 

@@ -185,12 +185,13 @@ impl Transport {
         budget: Duration,
         clock: &dyn Clock,
     ) -> Result<Response<Bytes>, TransportError> {
-        let exchange = async {
+        // Boxed: the state of an exchange is large, and callers hold several futures of this kind.
+        let exchange = Box::pin(async {
             let (head, body) = self.forward(sized(request)).await?.into_parts();
             let whole = Limited::new(body, ANSWER_LIMIT).collect().await;
             let bytes = whole.map_err(TransportError::lost)?.to_bytes();
             Ok(Response::from_parts(head, bytes))
-        };
+        });
         let outcome = within(clock, budget, exchange).await;
         outcome.unwrap_or_else(|late| Err(TransportError::lost(late)))
     }

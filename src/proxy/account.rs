@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body, Frame, SizeHint};
 
@@ -103,7 +104,8 @@ impl Account {
     pub(super) fn answered(mut self, outcome: Outcome) -> Response<AnswerBody> {
         let Outcome { answer, ending, willing } = outcome;
         self.finished.status = Some(answer.status().as_u16());
-        answer.map(|content| AnswerBody { content, account: self, ending, _willing: willing })
+        let says_empty = answer.headers().get(CONTENT_LENGTH).is_some_and(|length| length == "0");
+        answer.map(|content| AnswerBody { says_empty, content, account: self, ending, _willing: willing })
     }
 }
 
@@ -133,6 +135,8 @@ pub(super) struct AnswerBody {
     account: Account,
     /// What the ending is if the whole body gets out.
     ending: Ending,
+    /// Its head says `Content-Length: 0`.
+    says_empty: bool,
     _willing: Option<Arc<Willing>>,
 }
 
@@ -159,8 +163,9 @@ impl Body for AnswerBody {
         Poll::Ready(frame)
     }
 
+    /// Where there is no body at all the server moves `Content-Length: 0` to the end of the head; for an empty one it does not.
     fn is_end_stream(&self) -> bool {
-        self.content.is_end_stream()
+        self.content.is_end_stream() && !self.says_empty
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -57,7 +57,8 @@ pub(super) fn clean_answer(status: StatusCode, headers: &mut HeaderMap) {
 /// Sets the exact length of a whole body; an answer that may have none gets none.
 pub(super) fn set_length(status: StatusCode, headers: &mut HeaderMap, length: usize) {
     remove(headers, |name| name == header::TRANSFER_ENCODING || name == header::TRAILER);
-    if status == StatusCode::NO_CONTENT || status.is_informational() {
+    let bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if bodiless || status.is_informational() {
         remove(headers, |name| name == header::CONTENT_LENGTH);
     } else {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));

@@ -129,22 +129,22 @@ impl Proxy {
     /// One request, from its head to the head of its answer. The wrapper that logs and counts; no decision is made here.
     async fn handle(&self, mut request: Request<Incoming>) -> Response<AnswerBody> {
         let id = self.request_id(&mut request);
-        let account = Account::open(&request, id.as_ref(), Arc::clone(&self.wiring.observer));
-        let (account, mut outcome) = self.exchange(request, account).await;
+        let mut account = Account::open(&request, id.as_ref(), Arc::clone(&self.wiring.observer));
+        let mut outcome = self.exchange(request, &mut account).await;
         if let Some(id) = id {
             outcome.answer.headers_mut().entry(REQUEST_ID).or_insert(id);
         }
         account.answered(outcome)
     }
 
-    async fn exchange(&self, mut request: Request<Incoming>, mut account: Account) -> (Account, Outcome) {
+    async fn exchange(&self, mut request: Request<Incoming>, account: &mut Account) -> Outcome {
         if request.method() == Method::CONNECT {
-            return (account, Outcome::refused(Refusal::ConnectMethod));
+            return Outcome::refused(Refusal::ConnectMethod);
         }
         let switch = hyper::upgrade::on(&mut request);
         let (mut head, body) = request.into_parts();
         let wish = headers::clean_request(&mut head);
-        let outcome = match self.wiring.calls.route(&mut head) {
+        match self.wiring.calls.route(&mut head) {
             Route::Answer(answer) => Outcome::whole(answer),
             Route::Pass => {
                 let switch = (wish == Wish::Upgrade).then_some(switch);
@@ -155,8 +155,7 @@ impl Proxy {
                 headers::without_upgrade(&mut head.headers);
                 govern::run(self, head, body, body_limit).await
             }
-        };
-        (account, outcome)
+        }
     }
 
     /// The request's id: the client's own, else (if switched on) one that we make and send up.

@@ -2,7 +2,8 @@
 //!
 //! Must stay true: nothing is buffered, nothing added; an answer that the upstream broke off is broken off towards the client
 //! too, never ended as if it were whole. Interim answers (1xx) are not passed on, except that the upstream's 100 is what asks
-//! the client for an expected body. Trailers pass where HTTP/1.1 lets them: announced by `Trailer`, and asked for by `TE`.
+//! the client for an expected body. Trailers pass where HTTP/1.1 lets them: announced by `Trailer`, and asked for by `TE`
+//! (their names come out in lower case). A 304 loses its `Content-Length`, which the HTTP library does not let through.
 
 use std::error::Error;
 

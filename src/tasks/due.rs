@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::{StreamExt as _, stream};
 
-use super::Tasks;
+use super::{Kills, Tasks};
 use crate::deeds::Answer;
 use crate::ledger::LedgerError;
 use crate::rules::entry::{Entry, State};
@@ -25,8 +25,10 @@ impl Tasks {
         let (now, entries, corrupt) = self.ledger.due(MOST).await?;
         self.report(&corrupt);
         let count = entries.len();
+        let withheld = self.rules.load().kills == Kills::Withheld;
+        let entries = entries.into_iter().filter(|entry| !withheld || ends_nothing(entry, now));
         let (lost, rest): (Vec<Entry>, Vec<Entry>) =
-            entries.into_iter().partition(|entry| matches!(entry.state, State::Ambiguous { .. }));
+            entries.partition(|entry| matches!(entry.state, State::Ambiguous { .. }));
         if !lost.is_empty() {
             self.search(lost).await?;
         }
@@ -71,5 +73,14 @@ impl Tasks {
             }
         }
         self.status_mut().corrupt_records = reported.len();
+    }
+}
+
+/// Looking at this entry cannot end a sandbox at Cube.
+fn ends_nothing(entry: &Entry, now: UnixMillis) -> bool {
+    match entry.state {
+        State::Killing(_) | State::Quarantined(_) | State::Ambiguous { .. } => false,
+        State::Live(_) => entry.claim_until.is_none_or(|until| until > now),
+        State::Reserved | State::Dispatched | State::Refused | State::Gone { .. } => true,
     }
 }

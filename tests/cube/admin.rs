@@ -108,7 +108,8 @@ async fn state(State(sim): Sim) -> Json<Value> {
 }
 
 fn fault_list(sim: &Handle) -> Vec<Value> {
-    let entry = |(number, rule): (u64, Rule)| json!({ "number": number, "struck": sim.struck(number), "rule": rule });
+    let entry =
+        |(number, rule): (u64, Rule)| json!({ "number": number, "struck": sim.struck(number), "rule": rule });
     sim.faults().into_iter().map(entry).collect()
 }
 
@@ -132,11 +133,7 @@ async fn traffic(State(sim): Sim, Path(id): Path<String>) -> Json<model::Traffic
     Json(sim.traffic(&id))
 }
 
-async fn set_state(
-    State(sim): Sim,
-    Path(id): Path<String>,
-    Json(new): Json<NewState>,
-) -> StatusCode {
+async fn set_state(State(sim): Sim, Path(id): Path<String>, Json(new): Json<NewState>) -> StatusCode {
     found(sim.set_state(&id, new.state))
 }
 
@@ -145,11 +142,7 @@ async fn die(State(sim): Sim, Path(id): Path<String>) -> StatusCode {
 }
 
 fn found(found: bool) -> StatusCode {
-    if found {
-        StatusCode::NO_CONTENT
-    } else {
-        StatusCode::NOT_FOUND
-    }
+    if found { StatusCode::NO_CONTENT } else { StatusCode::NOT_FOUND }
 }
 
 async fn faults(State(sim): Sim) -> Json<Vec<Value>> {
@@ -202,10 +195,8 @@ async fn forget_requests(State(sim): Sim) -> StatusCode {
 }
 
 async fn high_water(State(sim): Sim, Query(wanted): Query<Labels>) -> Json<usize> {
-    let wanted: Vec<(&str, &str)> = wanted
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.as_str()))
-        .collect();
+    let wanted: Vec<(&str, &str)> =
+        wanted.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     Json(sim.high_water(&wanted))
 }
 
@@ -228,9 +219,5 @@ async fn start(State(sim): Sim) -> StatusCode {
 }
 
 fn bound(result: &std::io::Result<()>) -> StatusCode {
-    if result.is_ok() {
-        StatusCode::NO_CONTENT
-    } else {
-        StatusCode::CONFLICT
-    }
+    if result.is_ok() { StatusCode::NO_CONTENT } else { StatusCode::CONFLICT }
 }

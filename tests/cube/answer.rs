@@ -35,24 +35,14 @@ struct ErrorBody<'a> {
 impl Answer {
     /// 204.
     pub(crate) fn done() -> Self {
-        Self {
-            status: 204,
-            body: Body::None,
-            headers: Vec::new(),
-            after: Duration::ZERO,
-        }
+        Self { status: 204, body: Body::None, headers: Vec::new(), after: Duration::ZERO }
     }
 
     /// A JSON answer.
     pub(crate) fn json(status: u16, body: &impl Serialize) -> Self {
-        let text = serde_json::to_string(body)
-            .expect("plain structs of strings and numbers always serialise");
-        Self {
-            status,
-            body: Body::Json(text),
-            headers: Vec::new(),
-            after: Duration::ZERO,
-        }
+        let text =
+            serde_json::to_string(body).expect("plain structs of strings and numbers always serialise");
+        Self { status, body: Body::Json(text), headers: Vec::new(), after: Duration::ZERO }
     }
 
     /// A body as given.
@@ -62,23 +52,12 @@ impl Answer {
             Some(b'{' | b'[') => Body::Json(body.to_owned()),
             Some(_) => Body::Text(body.to_owned()),
         };
-        Self {
-            status,
-            body,
-            headers: Vec::new(),
-            after: Duration::ZERO,
-        }
+        Self { status, body, headers: Vec::new(), after: Duration::ZERO }
     }
 
     /// An error of the handlers.
     pub(crate) fn error(status: u16, message: &str) -> Self {
-        Self::json(
-            status,
-            &ErrorBody {
-                code: status,
-                message,
-            },
-        )
+        Self::json(status, &ErrorBody { code: status, message })
     }
 
     /// The 404 of a sandbox, by the id that was asked for.
@@ -91,21 +70,13 @@ impl Answer {
         let coded = format!("CubeMaster returned error code {code}: {message}");
         match (code, kind) {
             (130_400, _) if profile.reads_bad_parameters() => Self::error(400, &coded),
-            (130_404, Kind::Template | Kind::DeleteTemplate | Kind::Alias) => {
-                Self::error(404, &coded)
-            }
-            (130_409, Kind::Delete) if profile.delete_knows_conflicts() => {
-                Self::error(409, message)
-            }
+            (130_404, Kind::Template | Kind::DeleteTemplate | Kind::Alias) => Self::error(404, &coded),
+            (130_409, Kind::Delete) if profile.delete_knows_conflicts() => Self::error(409, message),
             (130_409, Kind::Pause | Kind::Resume | Kind::Connect | Kind::Snapshot) => {
                 Self::error(409, message)
             }
-            (130_490, Kind::Delete) if profile.delete_knows_conflicts() => {
-                Self::retry_later(message, 2)
-            }
-            (130_589, Kind::Delete) if profile.delete_knows_conflicts() => {
-                Self::retry_later(message, 5)
-            }
+            (130_490, Kind::Delete) if profile.delete_knows_conflicts() => Self::retry_later(message, 2),
+            (130_589, Kind::Delete) if profile.delete_knows_conflicts() => Self::retry_later(message, 5),
             _ => Self::error(500, &coded),
         }
     }

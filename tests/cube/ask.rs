@@ -66,9 +66,7 @@ impl Kind {
             Self::Get | Self::Connect => "/cube/sandbox/info",
             Self::Pause | Self::Resume => "/cube/sandbox/update",
             Self::Snapshot | Self::Rollback | Self::Snapshots => "/cube/snapshot",
-            Self::Templates | Self::Template | Self::NewTemplate | Self::DeleteTemplate => {
-                "/cube/template"
-            }
+            Self::Templates | Self::Template | Self::NewTemplate | Self::DeleteTemplate => "/cube/template",
             _ => "/cube/sandbox",
         }
     }
@@ -168,11 +166,7 @@ impl Asker {
     /// By its user agent, as `CubeAPI` tells them apart.
     pub(crate) fn of(user_agent: &str) -> Self {
         let marks = ["e2b-python-sdk/", "e2b-js-sdk/", "e2b-code-interpreter/"];
-        if marks.iter().any(|mark| user_agent.contains(mark)) {
-            Self::E2b
-        } else {
-            Self::Other
-        }
+        if marks.iter().any(|mark| user_agent.contains(mark)) { Self::E2b } else { Self::Other }
     }
 }
 

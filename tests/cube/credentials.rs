@@ -8,8 +8,7 @@ use http::HeaderMap;
 
 use super::answer::Answer;
 
-const MISSING: &str =
-    "Missing authentication: provide 'Authorization: Bearer <token>' or 'X-API-Key: <key>'";
+const MISSING: &str = "Missing authentication: provide 'Authorization: Bearer <token>' or 'X-API-Key: <key>'";
 
 /// How Cube is protected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,10 +43,7 @@ fn credential(headers: &HeaderMap) -> Option<&str> {
     let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let bearer = value("authorization").and_then(|text| text.strip_prefix("Bearer "));
     let full = |text: &&str| !text.is_empty();
-    bearer
-        .map(str::trim)
-        .filter(full)
-        .or_else(|| value("x-api-key").map(str::trim).filter(full))
+    bearer.map(str::trim).filter(full).or_else(|| value("x-api-key").map(str::trim).filter(full))
 }
 
 /// A bucket of calls per key; full at first, filled again evenly.
@@ -60,18 +56,12 @@ pub(crate) struct RateLimit {
 impl RateLimit {
     /// `per_second` calls, and as many at once.
     pub(crate) fn new(per_second: u64) -> Self {
-        Self {
-            per_second,
-            buckets: BTreeMap::new(),
-        }
+        Self { per_second, buckets: BTreeMap::new() }
     }
 
     /// The refusal, if the key's bucket is empty. Callers without a key header share one.
     pub(crate) fn refuse(&mut self, headers: &HeaderMap, now: UnixMillis) -> Option<Answer> {
-        let key = headers
-            .get("x-api-key")
-            .and_then(|key| key.to_str().ok())
-            .unwrap_or("anonymous");
+        let key = headers.get("x-api-key").and_then(|key| key.to_str().ok()).unwrap_or("anonymous");
         // Thousandths of a call, so that a millisecond refills a whole number of them.
         let full = self.per_second * 1000;
         let (level, last) = self.buckets.entry(key.to_owned()).or_insert((full, now));

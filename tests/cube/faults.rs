@@ -88,10 +88,7 @@ pub(crate) struct Rule {
 
 impl From<Fault> for Rule {
     fn from(fault: Fault) -> Self {
-        Self {
-            fault,
-            scope: Scope::default(),
-        }
+        Self { fault, scope: Scope::default() }
     }
 }
 
@@ -159,10 +156,7 @@ impl From<NewRule> for Rule {
             None => Self::from(new.fault),
         };
         rule = new.kinds.into_iter().fold(rule, Self::on);
-        rule = new
-            .methods
-            .iter()
-            .fold(rule, |rule, method| rule.method(method));
+        rule = new.methods.iter().fold(rule, |rule, method| rule.method(method));
         rule = new.ids.iter().fold(rule, |rule, id| rule.id(id));
         match new.times {
             Some(times) => rule.times(times),
@@ -222,7 +216,7 @@ pub(crate) enum Ending {
     Twice,
 }
 
-/// All rules in force, and how often each name struck.
+/// All rules in force, and how many requests each has struck.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     rules: Vec<(u64, Rule)>,
@@ -334,23 +328,16 @@ impl Course {
 
 fn answer(fault: &Fault, profile: Profile, kind: Kind) -> Option<Answer> {
     Some(match fault {
-        Fault::Refuse {
-            status,
-            body,
-            retry_after,
-        } => {
+        Fault::Refuse { status, body, retry_after } => {
             let answer = Answer::raw(*status, body);
-            retry_after.iter().fold(answer, |answer, seconds| {
-                answer.with_header("retry-after", seconds.to_string())
-            })
+            retry_after
+                .iter()
+                .fold(answer, |answer, seconds| answer.with_header("retry-after", seconds.to_string()))
         }
         Fault::Backend { code, message } => Answer::backend(profile, kind, *code, message),
         Fault::Garbage { body } => Answer::error(
             500,
-            &format!(
-                "failed to deserialise CubeMaster response: {}: body={body}",
-                unread(body)
-            ),
+            &format!("failed to deserialise CubeMaster response: {}: body={body}", unread(body)),
         ),
         Fault::TransportError => Answer::error(
             500,
@@ -360,10 +347,9 @@ fn answer(fault: &Fault, profile: Profile, kind: Kind) -> Option<Answer> {
             ),
         ),
         Fault::NoResource => Answer::backend(profile, kind, 130_597, "no more resource"),
-        Fault::DeleteBusy => Answer::retry_later(
-            "sandbox lifecycle operation is in progress; retry DELETE after 2 seconds",
-            2,
-        ),
+        Fault::DeleteBusy => {
+            Answer::retry_later("sandbox lifecycle operation is in progress; retry DELETE after 2 seconds", 2)
+        }
         Fault::ListFails => Answer::backend(profile, kind, 130_594, "db error"),
         _ => return None,
     })

@@ -69,11 +69,7 @@ async fn main() -> anyhow::Result<()> {
 }
 
 async fn start(arguments: Arguments) -> std::io::Result<CubeSim> {
-    let latency = if arguments.no_latency {
-        Latency::None
-    } else {
-        Latency::Node
-    };
+    let latency = if arguments.no_latency { Latency::None } else { Latency::Node };
     let mut builder = CubeSim::builder()
         .listen(arguments.listen)
         .admin(arguments.admin)

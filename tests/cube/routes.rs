@@ -4,18 +4,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Extension, FromRequest, Path, Query, Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, FromRequest, Path, Query, Request};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
-use bytes::Bytes;
-use http::header::{
-    ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, VARY,
-};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use tower_http::compression::CompressionLayer;
 
@@ -25,29 +20,25 @@ use super::ask::{
     NewTemplate, NewTimeout, OldListQuery, Refresh, RollbackTo, SnapshotsQuery,
 };
 use super::create_body::{narrow, wide};
+use super::layers::{
+    allow_all_origins, authenticate, buffered, ignore_any_encoding, limit_rate, with_old_column, without_path,
+};
 use super::profile::Profile;
 use super::server::{Shared, response};
 use super::wire::Tape;
 
-type Cube = State<Arc<Shared>>;
 type Id = Path<String>;
 
 /// Everything one version answers.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
     let profile = shared.profile;
-    let api = sandboxes(shared)
-        .merge(templates(profile))
-        .merge(volumes(profile));
+    let api = sandboxes(shared).merge(templates(profile)).merge(volumes(profile));
     let mut all = api.clone();
     if profile.mirrors_old_prefix() {
-        let old = api
-            .merge(unmodelled("/cluster/overview"))
-            .merge(unmodelled("/nodes"));
+        let old = api.merge(unmodelled("/cluster/overview")).merge(unmodelled("/nodes"));
         all = all.nest("/cubeapi/v1", old.route("/health", get(health)));
     }
-    let locked = all
-        .fallback(nothing)
-        .layer(from_fn_with_state(Arc::clone(shared), authenticate));
+    let locked = all.fallback(nothing).layer(from_fn_with_state(Arc::clone(shared), authenticate));
     locked
         .route("/health", get(health))
         .layer(from_fn(allow_all_origins))
@@ -78,10 +69,7 @@ fn sandboxes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
 }
 
 fn templates(profile: Profile) -> Router<Arc<Shared>> {
-    let template = get(template)
-        .post(rebuild_template)
-        .patch(patch_template)
-        .delete(delete_template);
+    let template = get(template).post(rebuild_template).patch(patch_template).delete(delete_template);
     let routes = Router::new()
         .route("/templates", get(list_templates).post(new_template))
         .route("/templates/{id}", template)
@@ -91,9 +79,7 @@ fn templates(profile: Profile) -> Router<Arc<Shared>> {
     if !profile.has_volumes_and_aliases() {
         return routes;
     }
-    routes
-        .route("/templates/aliases/{alias}", get(find_alias))
-        .route("/templates/{id}/alias", put(set_alias))
+    routes.route("/templates/aliases/{alias}", get(find_alias)).route("/templates/{id}/alias", put(set_alias))
 }
 
 fn volumes(profile: Profile) -> Router<Arc<Shared>> {
@@ -107,74 +93,13 @@ fn volumes(profile: Profile) -> Router<Arc<Shared>> {
 
 /// What Cube has and this has not.
 fn unmodelled(path: &'static str) -> Router<Arc<Shared>> {
-    let answer = move || async move {
-        response(Answer::error(
-            501,
-            &format!("cube-sim does not model {path}"),
-        ))
-    };
+    let answer =
+        move || async move { response(Answer::error(501, &format!("cube-sim does not model {path}"))) };
     Router::new().route(path, axum::routing::any(answer))
 }
 
 async fn nothing() -> StatusCode {
     StatusCode::NOT_FOUND
-}
-
-/// `CubeAPI`'s tower-http takes `*` for no encoding at all; the newer one for any.
-async fn ignore_any_encoding(mut request: Request, next: Next) -> Response {
-    let accepted = request
-        .headers()
-        .get(ACCEPT_ENCODING)
-        .and_then(|value| value.to_str().ok());
-    if accepted.is_some_and(|accepted| accepted.trim_start().starts_with('*')) {
-        request.headers_mut().remove(ACCEPT_ENCODING);
-    }
-    next.run(request).await
-}
-
-/// CORS as `CubeAPI`'s tower-http answers it; the newer one no longer says `vary` to everybody.
-async fn allow_all_origins(request: Request, next: Next) -> Response {
-    const VARY_BY: &str = "origin, access-control-request-method, access-control-request-headers";
-    const ANY: HeaderValue = HeaderValue::from_static("*");
-    let preflight = request.method() == Method::OPTIONS;
-    let mut response = if preflight {
-        StatusCode::OK.into_response()
-    } else {
-        next.run(request).await
-    };
-    let headers = response.headers_mut();
-    if preflight {
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY);
-        headers.insert(VARY, HeaderValue::from_static(VARY_BY));
-        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, ANY);
-        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, ANY);
-    } else {
-        headers.insert(VARY, HeaderValue::from_static(VARY_BY));
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY);
-        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, ANY);
-    }
-    response
-}
-
-async fn authenticate(State(shared): Cube, request: Request, next: Next) -> Response {
-    let open = request.uri().path() == "/cubeapi/v1/health";
-    match shared.lock.refuse(request.headers()).filter(|_| !open) {
-        Some(refusal) => response(refusal),
-        None => next.run(request).await,
-    }
-}
-
-async fn limit_rate(State(shared): Cube, request: Request, next: Next) -> Response {
-    let refusal = shared.rate.as_ref().and_then(|rate| {
-        let mut rate = rate
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        rate.refuse(request.headers(), shared.clock.now())
-    });
-    match refusal {
-        Some(refusal) => response(refusal),
-        None => next.run(request).await,
-    }
 }
 
 /// Everything about a call besides what it asks.
@@ -191,11 +116,7 @@ impl Caller {
     }
 
     /// Asks with the JSON body of the request, or gives the extractor's own refusal.
-    async fn ask_json<T: DeserializeOwned>(
-        self,
-        request: Request,
-        make: impl FnOnce(T) -> Ask,
-    ) -> Response {
+    async fn ask_json<T: DeserializeOwned>(self, request: Request, make: impl FnOnce(T) -> Ask) -> Response {
         let (request, bytes) = buffered(request).await;
         match Json::<T>::from_request(request, &()).await {
             Ok(Json(body)) => self.ask(make(body)).await,
@@ -225,65 +146,13 @@ impl axum::extract::FromRequestParts<Arc<Shared>> for Caller {
     ) -> Result<Self, Self::Rejection> {
         let tape = Extension::<Tape>::from_request_parts(parts, shared).await;
         let tape = tape.map_or_else(|_missing| Tape::default(), |Extension(tape)| tape);
-        Ok(Self {
-            shared: Arc::clone(shared),
-            tape,
-            asker: asker(&parts.headers),
-        })
+        Ok(Self { shared: Arc::clone(shared), tape, asker: asker(&parts.headers) })
     }
 }
 
 fn asker(headers: &HeaderMap) -> Asker {
-    let agent = headers
-        .get("user-agent")
-        .and_then(|agent| agent.to_str().ok());
+    let agent = headers.get("user-agent").and_then(|agent| agent.to_str().ok());
     Asker::of(agent.unwrap_or_default())
-}
-
-/// The request with its body, and the body apart; `server` has read it already, the extractors bound it.
-async fn buffered(request: Request) -> (Request, Bytes) {
-    let (parts, body) = request.into_parts();
-    let bytes = axum::body::to_bytes(body, usize::MAX)
-        .await
-        .unwrap_or_default();
-    (
-        Request::from_parts(parts, axum::body::Body::from(bytes.clone())),
-        bytes,
-    )
-}
-
-/// Where text is not UTF-8 `CubeAPI`'s `serde_json` points behind the string, the newer one at the byte.
-fn with_old_column(rejection: &JsonRejection, bytes: &[u8]) -> Response {
-    let text = rejection.body_text();
-    let bad = std::str::from_utf8(bytes)
-        .err()
-        .map(|error| error.valid_up_to());
-    let closing =
-        bad.and_then(|bad| Some(bad + bytes[bad..].iter().position(|byte| *byte == b'"')? + 1));
-    match (text.split_once("invalid unicode code point"), closing) {
-        (Some((lead, _)), Some(end)) => {
-            let lines = bytes[..end].split(|byte| *byte == b'\n').count();
-            let column = bytes[..end]
-                .iter()
-                .rev()
-                .take_while(|byte| **byte != b'\n')
-                .count();
-            let place = format!("{lead}invalid unicode code point at line {lines} column {column}");
-            (rejection.status(), place).into_response()
-        }
-        _ => (rejection.status(), text).into_response(),
-    }
-}
-
-/// `CubeAPI`'s axum does not yet say at which field a query failed.
-fn without_path(rejection: &QueryRejection) -> Response {
-    let text = rejection.body_text();
-    let (lead, complaint) = text.split_once(": ").unwrap_or((&text, ""));
-    let bare = match complaint.split_once(": ") {
-        Some((field, rest)) if !field.contains(' ') => rest,
-        _ => complaint,
-    };
-    (rejection.status(), format!("{lead}: {bare}")).into_response()
 }
 
 async fn health(caller: Caller) -> Response {
@@ -293,31 +162,18 @@ async fn health(caller: Caller) -> Response {
 async fn create(caller: Caller, request: Request) -> Response {
     let profile = caller.shared.profile;
     if profile.reads_wide_create() {
-        return caller
-            .ask_json(request, |body: wide::NewSandbox| Ask::Create(body.into()))
-            .await;
+        return caller.ask_json(request, |body: wide::NewSandbox| Ask::Create(body.into())).await;
     }
     let (request, bytes) = buffered(request).await;
-    let found = serde_json::from_slice::<Mounts>(&bytes)
-        .ok()
-        .filter(|_| profile.has_volumes_and_aliases());
+    let found = serde_json::from_slice::<Mounts>(&bytes).ok().filter(|_| profile.has_volumes_and_aliases());
     let volume_mounts = found.unwrap_or_default().volume_mounts;
-    let narrow = |body: narrow::NewSandbox| {
-        Ask::Create(NewSandbox {
-            volume_mounts,
-            ..body.into()
-        })
-    };
+    let narrow = |body: narrow::NewSandbox| Ask::Create(NewSandbox { volume_mounts, ..body.into() });
     caller.ask_json(request, narrow).await
 }
 
 async fn list_v1(caller: Caller, query: Result<Query<OldListQuery>, QueryRejection>) -> Response {
-    let bare = |query: OldListQuery| {
-        Ask::List(ListQuery {
-            metadata: query.metadata,
-            ..ListQuery::default()
-        })
-    };
+    let bare =
+        |query: OldListQuery| Ask::List(ListQuery { metadata: query.metadata, ..ListQuery::default() });
     caller.ask_query(query, bare).await
 }
 
@@ -338,73 +194,42 @@ async fn pause(caller: Caller, Path(id): Id) -> Response {
 }
 
 async fn resume(caller: Caller, Path(id): Id, request: Request) -> Response {
-    caller
-        .ask_json(request, |body: MaybeTimeout| Ask::Resume(id, body.timeout))
-        .await
+    caller.ask_json(request, |body: MaybeTimeout| Ask::Resume(id, body.timeout)).await
 }
 
 async fn connect(caller: Caller, Path(id): Id, request: Request) -> Response {
-    caller
-        .ask_json(request, |body: MaybeTimeout| Ask::Connect(id, body.timeout))
-        .await
+    caller.ask_json(request, |body: MaybeTimeout| Ask::Connect(id, body.timeout)).await
 }
 
 async fn timeout(caller: Caller, Path(id): Id, request: Request) -> Response {
-    caller
-        .ask_json(request, |body: NewTimeout| Ask::Timeout(id, body.timeout))
-        .await
+    caller.ask_json(request, |body: NewTimeout| Ask::Timeout(id, body.timeout)).await
 }
 
 async fn refresh(caller: Caller, Path(id): Id, request: Request) -> Response {
-    caller
-        .ask_json(request, |body: Refresh| Ask::Refreshes(id, body.duration))
-        .await
+    caller.ask_json(request, |body: Refresh| Ask::Refreshes(id, body.duration)).await
 }
 
-async fn logs_v1(
-    caller: Caller,
-    Path(id): Id,
-    query: Result<Query<LogsQuery>, QueryRejection>,
-) -> Response {
-    caller
-        .ask_query(query, |query| Ask::Logs(id, query, LogsForm::V1))
-        .await
+async fn logs_v1(caller: Caller, Path(id): Id, query: Result<Query<LogsQuery>, QueryRejection>) -> Response {
+    caller.ask_query(query, |query| Ask::Logs(id, query, LogsForm::V1)).await
 }
 
-async fn logs_v2(
-    caller: Caller,
-    Path(id): Id,
-    query: Result<Query<LogsQuery>, QueryRejection>,
-) -> Response {
-    caller
-        .ask_query(query, |query| Ask::Logs(id, query, LogsForm::V2))
-        .await
+async fn logs_v2(caller: Caller, Path(id): Id, query: Result<Query<LogsQuery>, QueryRejection>) -> Response {
+    caller.ask_query(query, |query| Ask::Logs(id, query, LogsForm::V2)).await
 }
 
 async fn network(caller: Caller, Path(id): Id, request: Request) -> Response {
-    caller
-        .ask_json(request, |_policy: serde_json::Map<_, _>| Ask::Network(id))
-        .await
+    caller.ask_json(request, |_policy: serde_json::Map<_, _>| Ask::Network(id)).await
 }
 
 async fn snapshot(caller: Caller, Path(id): Id, request: Request) -> Response {
-    caller
-        .ask_json(request, |body: Named| Ask::Snapshot(id, body.name))
-        .await
+    caller.ask_json(request, |body: Named| Ask::Snapshot(id, body.name)).await
 }
 
 async fn rollback(caller: Caller, Path(id): Id, request: Request) -> Response {
-    caller
-        .ask_json(request, |body: RollbackTo| {
-            Ask::Rollback(id, body.snapshot_id)
-        })
-        .await
+    caller.ask_json(request, |body: RollbackTo| Ask::Rollback(id, body.snapshot_id)).await
 }
 
-async fn snapshots(
-    caller: Caller,
-    query: Result<Query<SnapshotsQuery>, QueryRejection>,
-) -> Response {
+async fn snapshots(caller: Caller, query: Result<Query<SnapshotsQuery>, QueryRejection>) -> Response {
     caller.ask_query(query, Ask::Snapshots).await
 }
 
@@ -417,9 +242,7 @@ async fn template(caller: Caller, Path(id): Id) -> Response {
 }
 
 async fn new_template(caller: Caller, request: Request) -> Response {
-    caller
-        .ask_json(request, |body: NewTemplate| Ask::NewTemplate(body))
-        .await
+    caller.ask_json(request, |body: NewTemplate| Ask::NewTemplate(body)).await
 }
 
 async fn rebuild_template(caller: Caller, Path(id): Id) -> Response {
@@ -439,9 +262,7 @@ async fn find_alias(caller: Caller, Path(alias): Id) -> Response {
 }
 
 async fn set_alias(caller: Caller, Path(id): Id, request: Request) -> Response {
-    caller
-        .ask_json(request, |body: NewAlias| Ask::SetAlias(id, body.alias))
-        .await
+    caller.ask_json(request, |body: NewAlias| Ask::SetAlias(id, body.alias)).await
 }
 
 async fn list_volumes(caller: Caller) -> Response {
@@ -453,9 +274,7 @@ async fn volume(caller: Caller, Path(id): Id) -> Response {
 }
 
 async fn new_volume(caller: Caller, request: Request) -> Response {
-    caller
-        .ask_json(request, |body: Named| Ask::NewVolume(body.name))
-        .await
+    caller.ask_json(request, |body: Named| Ask::NewVolume(body.name)).await
 }
 
 async fn delete_volume(caller: Caller, Path(id): Id) -> Response {

@@ -117,9 +117,7 @@ impl Shared {
 
     /// `None`: the client hangs until its time is up.
     async fn run(&self, ask: Ask, asker: Asker, tape: &Tape) -> Option<Response> {
-        let course = self
-            .faults()
-            .course(self.profile, ask.kind(), ask.sandbox());
+        let course = self.faults().course(self.profile, ask.kind(), ask.sandbox());
         match course.deed {
             Deed::Instead(answer) => {
                 self.clock.sleep(course.wait).await;
@@ -130,23 +128,15 @@ impl Shared {
             Deed::Blocked(Some(_)) | Deed::Done => {}
         }
         let token = self.cube().accept(&ask);
-        let order = Order {
-            ask,
-            asker,
-            bend: course.bend,
-            token,
-        };
+        let order = Order { ask, asker, bend: course.bend, token };
         if let Deed::Blocked(Some(late)) = course.deed {
-            self.cube()
-                .perform_later(order, self.clock.now().plus(late));
+            self.cube().perform_later(order, self.clock.now().plus(late));
             self.stirred.notify_one();
             return None;
         }
         self.clock.sleep(course.wait).await;
         self.hold(course.hold_before).await;
-        let latency = self
-            .latency
-            .sample(order.ask.kind(), self.chance.below(1000));
+        let latency = self.latency.sample(order.ask.kind(), self.chance.below(1000));
         self.clock.sleep(latency).await;
         let answer = self.cube().perform(&order, self.clock.now(), &self.chance);
         self.stirred.notify_one();
@@ -181,13 +171,7 @@ impl Shared {
         if seen.len() == self.memory {
             seen.pop_front();
         }
-        seen.push_back(Seen {
-            number,
-            connection,
-            at_ms: self.clock.now().0,
-            head,
-            body: body.clone(),
-        });
+        seen.push_back(Seen { number, connection, at_ms: self.clock.now().0, head, body: body.clone() });
     }
 
     fn budget(&self, method: &Method, path: &str) -> Duration {
@@ -214,9 +198,7 @@ pub(super) fn response(answer: Answer) -> Response {
         Body::Text(text) => (Some("text/plain; charset=utf-8"), text),
     };
     if let Some(content_type) = content_type {
-        response
-            .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         *response.body_mut() = HttpBody::from(text);
     }
     for (name, value) in answer.headers {
@@ -300,9 +282,7 @@ async fn idle_too_long(shared: &Shared, mut idle_since: watch::Receiver<Option<U
     let mut rule = shared.idle_close.subscribe();
     loop {
         let (since, limit) = (*idle_since.borrow_and_update(), *rule.borrow_and_update());
-        let left = since
-            .zip(limit)
-            .map(|(since, limit)| since.plus(limit).since(shared.clock.now()));
+        let left = since.zip(limit).map(|(since, limit)| since.plus(limit).since(shared.clock.now()));
         if left == Some(Duration::ZERO) {
             return;
         }

@@ -74,11 +74,7 @@ pub(crate) struct Wire {
 impl Wire {
     /// A connection that plays onto `tape`.
     pub(crate) fn new(tcp: TcpStream, tape: Tape) -> Self {
-        Self {
-            tcp,
-            tape,
-            echo: Vec::new(),
-        }
+        Self { tcp, tape, echo: Vec::new() }
     }
 
     /// Once an answer that is to be doubled has been written whole, its copy stands ready.
@@ -99,20 +95,13 @@ impl AsyncRead for Wire {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.tcp).poll_read(cx, buf))?;
-        self.tape
-            .lock()
-            .read
-            .extend_from_slice(&buf.filled()[before..]);
+        self.tape.lock().read.extend_from_slice(&buf.filled()[before..]);
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Wire {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.tcp).poll_write(cx, bytes))?;
         let mut reel = self.tape.lock();
         if reel.twice {
@@ -159,38 +148,21 @@ fn answer_is_whole(written: &[u8]) -> bool {
 
 fn parse_head(text: &str) -> RawHead {
     let mut lines = text.trim_start_matches("\r\n").split("\r\n");
-    let mut first = lines
-        .next()
-        .unwrap_or_default()
-        .splitn(3, ' ')
-        .map(str::to_owned);
+    let mut first = lines.next().unwrap_or_default().splitn(3, ' ').map(str::to_owned);
     let mut word = || first.next().unwrap_or_default();
     let (method, target, version) = (word(), word(), word());
-    let header = |line: &str| {
-        line.split_once(':')
-            .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-    };
-    RawHead {
-        method,
-        target,
-        version,
-        headers: lines.filter_map(header).collect(),
-    }
+    let header =
+        |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
+    RawHead { method, target, version, headers: lines.filter_map(header).collect() }
 }
 
 fn body_length(head: &RawHead, rest: &[u8]) -> usize {
-    let value = |name: &str| {
-        head.headers
-            .iter()
-            .find(|(held, _)| held.eq_ignore_ascii_case(name))
-            .map(|(_, v)| v)
-    };
+    let value =
+        |name: &str| head.headers.iter().find(|(held, _)| held.eq_ignore_ascii_case(name)).map(|(_, v)| v);
     if value("transfer-encoding").is_some() {
         return chunked_length(rest);
     }
-    value("content-length")
-        .and_then(|length| length.parse().ok())
-        .unwrap_or(0)
+    value("content-length").and_then(|length| length.parse().ok()).unwrap_or(0)
 }
 
 /// Trailers are not expected; a body that has them ends at the tape's end.
@@ -198,8 +170,7 @@ fn chunked_length(rest: &[u8]) -> usize {
     let mut at = 0;
     while let Some(line) = find(&rest[at..], b"\r\n") {
         let size = String::from_utf8_lossy(&rest[at..at + line]);
-        let size = usize::from_str_radix(size.split(';').next().unwrap_or_default().trim(), 16)
-            .unwrap_or(0);
+        let size = usize::from_str_radix(size.split(';').next().unwrap_or_default().trim(), 16).unwrap_or(0);
         at = (at + line + 2 + size + 2).min(rest.len());
         if size == 0 {
             return at;

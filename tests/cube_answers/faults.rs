@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cubewarden::time::{Clock, ManualClock, UnixMillis};
+use cubewarden::time::{ManualClock, UnixMillis};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::raw::{Answer, call, request};
+use super::raw::{Answer, call, request, until, until_waiting};
 use crate::cube::ask::Kind;
 use crate::cube::faults::Fault;
 use crate::cube::{CubeSim, Profile};
@@ -17,12 +17,7 @@ const TEMPLATE: &str = "tpl-000000000000000000000001";
 
 async fn sim() -> (CubeSim, ManualClock) {
     let clock = ManualClock::at(UnixMillis(1_795_957_013_000));
-    let sim = CubeSim::builder()
-        .profile(Profile::V060)
-        .clock(clock.clone())
-        .seed(7)
-        .start()
-        .await;
+    let sim = CubeSim::builder().profile(Profile::V060).clock(clock.clone()).seed(7).start().await;
     (sim.expect("the loopback has a free port"), clock)
 }
 
@@ -36,13 +31,7 @@ async fn get(sim: &CubeSim, path: &str) -> Answer {
 }
 
 async fn delete(sim: &CubeSim, id: &str) -> Answer {
-    call(
-        sim.addr(),
-        "DELETE",
-        &format!("/sandboxes/{id}"),
-        Value::Null,
-    )
-    .await
+    call(sim.addr(), "DELETE", &format!("/sandboxes/{id}"), Value::Null).await
 }
 
 fn plant_one(sim: &CubeSim) -> String {
@@ -50,37 +39,19 @@ fn plant_one(sim: &CubeSim) -> String {
     sim.seed_sandboxes(1, &metadata).remove(0)
 }
 
-/// Ready once somebody sleeps for exactly so long.
-async fn until_waiting(clock: &ManualClock, length: Duration) {
-    while clock.next_due() != Some(clock.now().plus(length)) {
-        tokio::task::yield_now().await;
-    }
-}
-
 #[tokio::test]
 async fn a_refusal_strikes_its_kind_and_number_of_requests_only() {
     let (sim, _clock) = sim().await;
-    let busy = Fault::Refuse {
-        status: 503,
-        body: "busy".to_owned(),
-        retry_after: Some(7),
-    };
+    let busy = Fault::Refuse { status: 503, body: "busy".to_owned(), retry_after: Some(7) };
     let rule = sim.fault(busy.on(Kind::Create).times(2));
     assert_eq!(get(&sim, "/sandboxes").await.code(), 200, "another kind");
     for _ in 0..2 {
         let refused = create(&sim).await;
         assert_eq!((refused.code(), refused.body.as_str()), (503, "busy"));
-        assert!(
-            refused.headers.contains(&"retry-after: 7".to_owned()),
-            "{:?}",
-            refused.headers
-        );
+        assert!(refused.headers.contains(&"retry-after: 7".to_owned()), "{:?}", refused.headers);
     }
     assert_eq!(create(&sim).await.code(), 201);
-    assert_eq!(
-        (sim.struck(rule), sim.alive().len(), sim.high_water(&[])),
-        (2, 1, 1)
-    );
+    assert_eq!((sim.struck(rule), sim.alive().len(), sim.high_water(&[])), (2, 1, 1));
 }
 
 #[tokio::test]
@@ -90,11 +61,7 @@ async fn a_fault_on_one_sandbox_leaves_the_others_alone() {
     sim.fault(Fault::DeleteBusy.on(Kind::Delete).id(&first));
     let busy = delete(&sim, &first).await;
     assert_eq!(busy.code(), 503);
-    assert!(
-        busy.headers.contains(&"retry-after: 2".to_owned()),
-        "{:?}",
-        busy.headers
-    );
+    assert!(busy.headers.contains(&"retry-after: 2".to_owned()), "{:?}", busy.headers);
     assert_eq!(delete(&sim, &second).await.code(), 204);
     sim.clear_faults();
     assert_eq!(delete(&sim, &first).await.code(), 204);
@@ -103,22 +70,11 @@ async fn a_fault_on_one_sandbox_leaves_the_others_alone() {
 #[tokio::test]
 async fn the_backend_that_is_full_or_gone_says_so_in_cubes_words() {
     let (sim, _clock) = sim().await;
-    let message = |answer: Answer| {
-        answer.json()["message"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let message = |answer: Answer| answer.json()["message"].as_str().unwrap_or_default().to_owned();
     sim.fault(Fault::NoResource.on(Kind::Create).times(1));
-    assert_eq!(
-        message(create(&sim).await),
-        "CubeMaster returned error code 130597: no more resource"
-    );
+    assert_eq!(message(create(&sim).await), "CubeMaster returned error code 130597: no more resource");
     sim.fault(Fault::TransportError.on(Kind::Create).times(1));
-    assert!(
-        message(create(&sim).await)
-            .starts_with("HTTP transport error: error sending request for url")
-    );
+    assert!(message(create(&sim).await).starts_with("HTTP transport error: error sending request for url"));
     assert_eq!(sim.alive(), []);
 }
 
@@ -141,13 +97,8 @@ async fn a_reset_is_a_reset_and_not_a_close() {
         sim.fault(Fault::Reset { done }.on(Kind::Create).times(1));
         let mut tcp = TcpStream::connect(sim.addr()).await.expect("it listens");
         let body = json!({ "templateID": TEMPLATE });
-        tcp.write_all(&request("curl/8.0", "POST", "/sandboxes", &body))
-            .await
-            .expect("it reads");
-        let ended = tcp
-            .read(&mut [0; 64])
-            .await
-            .expect_err("no answer, no end of stream");
+        tcp.write_all(&request("curl/8.0", "POST", "/sandboxes", &body)).await.expect("it reads");
+        let ended = tcp.read(&mut [0; 64]).await.expect_err("no answer, no end of stream");
         assert_eq!(ended.kind(), std::io::ErrorKind::ConnectionReset);
         assert_eq!(sim.alive().len(), alive);
     }
@@ -174,64 +125,39 @@ async fn what_is_held_is_done_though_its_client_has_gone() {
     sim.fault(Fault::Hold { done: false }.on(Kind::Create).times(1));
     let mut tcp = TcpStream::connect(sim.addr()).await.expect("it listens");
     let body = json!({ "templateID": TEMPLATE });
-    tcp.write_all(&request("curl/8.0", "POST", "/sandboxes", &body))
-        .await
-        .expect("it reads");
+    tcp.write_all(&request("curl/8.0", "POST", "/sandboxes", &body)).await.expect("it reads");
     sim.until_held(1).await;
     drop(tcp);
     sim.release();
-    while sim.alive().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("it is done all the same", || sim.alive().len() == 1).await;
 }
 
 #[tokio::test]
 async fn a_blocked_write_path_answers_408_after_thirty_seconds_and_does_the_work_late_or_never() {
     let (sim, clock) = sim().await;
     let blocked = |answer: &Answer| (answer.code(), answer.body.clone(), answer.headers.clone());
-    let empty = (
-        408,
-        String::new(),
-        vec!["transfer-encoding: chunked".to_owned()],
-    );
+    let empty = (408, String::new(), vec!["transfer-encoding: chunked".to_owned()]);
     let patience = Duration::from_secs(30);
     let wait = || async {
         until_waiting(&clock, patience).await;
-        assert_eq!(
-            get(&sim, "/sandboxes").await.code(),
-            200,
-            "reads are not blocked"
-        );
+        assert_eq!(get(&sim, "/sandboxes").await.code(), 200, "reads are not blocked");
         clock.advance(patience);
     };
 
-    sim.fault(
-        Fault::Block {
-            late_ms: Some(90_000),
-        }
-        .on(Kind::Create)
-        .times(1),
-    );
+    sim.fault(Fault::Block { late_ms: Some(90_000) }.on(Kind::Create).times(1));
     let (late, ()) = tokio::join!(create(&sim), wait());
     assert_eq!(blocked(&late), empty);
-    assert_eq!(
-        (sim.alive().len(), sim.high_water(&[])),
-        (0, 1),
-        "on its way"
-    );
-    sim.advance(Duration::from_secs(59))
-        .expect("the clock is ours");
+    assert_eq!((sim.alive().len(), sim.high_water(&[])), (0, 1), "on its way");
+    sim.advance(Duration::from_secs(59)).expect("the clock is ours");
     assert_eq!(sim.alive().len(), 0);
-    sim.advance(Duration::from_secs(1))
-        .expect("the clock is ours");
+    sim.advance(Duration::from_secs(1)).expect("the clock is ours");
     let id = sim.alive().remove(0).id;
 
     sim.fault(Fault::Block { late_ms: None });
     let (never, ()) = tokio::join!(delete(&sim, &id), wait());
     assert_eq!(blocked(&never), empty);
     sim.clear_faults();
-    sim.advance(Duration::from_hours(1))
-        .expect("the clock is ours");
+    sim.advance(Duration::from_hours(1)).expect("the clock is ours");
     assert!(sim.sandbox(&id).is_some());
 }
 
@@ -244,14 +170,9 @@ async fn a_slow_request_is_done_when_its_time_has_come_even_if_the_client_was_to
         clock.advance(Duration::from_secs(30));
     };
     let (created, ()) = tokio::join!(create(&sim), wait);
-    assert_eq!(
-        (created.code(), sim.alive().len(), sim.high_water(&[])),
-        (408, 0, 1)
-    );
+    assert_eq!((created.code(), sim.alive().len(), sim.high_water(&[])), (408, 0, 1));
     clock.advance(Duration::from_secs(15));
-    while sim.alive().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("it is done all the same", || sim.alive().len() == 1).await;
 }
 
 #[tokio::test]
@@ -267,9 +188,7 @@ async fn a_list_can_leave_out_lie_and_forget_while_get_knows_better() {
             .map(|item| item["sandboxID"].as_str().unwrap_or_default());
         ids.map(str::to_owned).collect()
     };
-    sim.fault(Fault::Omit {
-        ids: [first.clone()].into(),
-    });
+    sim.fault(Fault::Omit { ids: [first.clone()].into() });
     assert_eq!(listed().await, [second]);
     assert_eq!(get(&sim, &format!("/sandboxes/{first}")).await.code(), 200);
     sim.clear_faults();
@@ -279,10 +198,7 @@ async fn a_list_can_leave_out_lie_and_forget_while_get_knows_better() {
     sim.fault(Fault::ForgetLabels);
     let forgetful = get(&sim, &format!("/sandboxes/{first}")).await.json();
     assert_eq!(
-        (
-            &forgetful["metadata"]["owner"],
-            &forgetful["metadata"]["X-Caller"]
-        ),
+        (&forgetful["metadata"]["owner"], &forgetful["metadata"]["X-Caller"]),
         (&Value::Null, &json!("X-Caller"))
     );
     sim.clear_faults();
@@ -298,40 +214,22 @@ async fn a_host_that_is_away_is_missing_from_the_list_and_500_to_everything_else
     let rule = sim.fault(Fault::HostUnreachable { host: host.clone() });
     assert_eq!(get(&sim, "/sandboxes").await.json(), json!([]));
     let unhealthy = "CubeMaster returned error code 130408: CubeletUnHealthy";
-    assert_eq!(
-        get(&sim, &format!("/sandboxes/{id}")).await.json()["message"],
-        unhealthy
-    );
+    assert_eq!(get(&sim, &format!("/sandboxes/{id}")).await.json()["message"], unhealthy);
     assert_eq!(delete(&sim, &id).await.code(), 500);
-    let created = create(&sim).await.json()["sandboxID"]
-        .as_str()
-        .expect("elsewhere")
-        .to_owned();
+    let created = create(&sim).await.json()["sandboxID"].as_str().expect("elsewhere").to_owned();
     assert_ne!(sim.sandbox(&created).expect("created").host, host);
     sim.remove_fault(rule);
-    assert_eq!(
-        get(&sim, "/sandboxes")
-            .await
-            .json()
-            .as_array()
-            .map(Vec::len),
-        Some(2)
-    );
+    assert_eq!(get(&sim, "/sandboxes").await.json().as_array().map(Vec::len), Some(2));
 }
 
 #[tokio::test]
 async fn a_deleted_sandbox_can_come_back_and_counts_again() {
     let (sim, _clock) = sim().await;
     let id = plant_one(&sim);
-    sim.fault(
-        Fault::Resurrect { after_ms: 1500 }
-            .on(Kind::Delete)
-            .times(1),
-    );
+    sim.fault(Fault::Resurrect { after_ms: 1500 }.on(Kind::Delete).times(1));
     assert_eq!(delete(&sim, &id).await.code(), 204);
     assert_eq!(get(&sim, &format!("/sandboxes/{id}")).await.code(), 404);
-    sim.advance(Duration::from_millis(1500))
-        .expect("the clock is ours");
+    sim.advance(Duration::from_millis(1500)).expect("the clock is ours");
     assert_eq!(get(&sim, &format!("/sandboxes/{id}")).await.code(), 200);
     assert_eq!(delete(&sim, &id).await.code(), 204);
     assert_eq!((sim.alive().len(), sim.high_water(&[])), (0, 1));
@@ -345,15 +243,9 @@ async fn an_answer_can_come_twice_on_one_connection() {
     let goodbye = "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     tcp.write_all(goodbye.as_bytes()).await.expect("it reads");
     let mut text = String::new();
-    tcp.read_to_string(&mut text)
-        .await
-        .expect("it answers and closes");
+    tcp.read_to_string(&mut text).await.expect("it answers and closes");
     assert_eq!(text.matches("HTTP/1.1 200 OK\r\n").count(), 2, "{text}");
-    assert_eq!(
-        text.matches(r#"{"status":"ok","sandboxes":0}"#).count(),
-        2,
-        "{text}"
-    );
+    assert_eq!(text.matches(r#"{"status":"ok","sandboxes":0}"#).count(), 2, "{text}");
 }
 
 #[tokio::test]
@@ -372,8 +264,5 @@ async fn an_idle_connection_is_closed_after_its_time_and_a_used_one_is_not() {
         clock.advance(Duration::from_secs(4));
     }
     clock.advance(Duration::from_secs(1));
-    assert_eq!(
-        tcp.read(&mut [0; 8]).await.expect("a close, not a reset"),
-        0
-    );
+    assert_eq!(tcp.read(&mut [0; 8]).await.expect("a close, not a reset"), 0);
 }

@@ -50,9 +50,7 @@ pub(crate) enum RecordedBody {
 /// All sections of a file.
 pub(crate) fn read(text: &str) -> Vec<Section> {
     let mut reader = Reader::default();
-    text.lines()
-        .filter(|line| !line.is_empty() && !line.starts_with(';'))
-        .for_each(|line| reader.line(line));
+    text.lines().filter(|line| !line.is_empty() && !line.starts_with(';')).for_each(|line| reader.line(line));
     reader.finish_exchange();
     reader.sections
 }
@@ -81,10 +79,7 @@ impl Reader {
         match mark {
             "##" => {
                 self.finish_exchange();
-                self.sections.push(Section {
-                    title: rest.to_owned(),
-                    steps: Vec::new(),
-                });
+                self.sections.push(Section { title: rest.to_owned(), steps: Vec::new() });
             }
             "#" => {
                 self.finish_exchange();
@@ -97,21 +92,14 @@ impl Reader {
                 self.sets.insert(set.to_owned(), lines);
             }
             _ => {
-                let draft = self
-                    .open
-                    .as_mut()
-                    .expect("this line belongs to an exchange");
+                let draft = self.open.as_mut().expect("this line belongs to an exchange");
                 draft.line(mark, rest, &self.sets);
             }
         }
     }
 
     fn push(&mut self, step: Step) {
-        self.sections
-            .last_mut()
-            .expect("a section is open")
-            .steps
-            .push(step);
+        self.sections.last_mut().expect("a section is open").steps.push(step);
     }
 
     fn finish_exchange(&mut self) {
@@ -125,11 +113,7 @@ impl Reader {
 impl Draft {
     fn begin(rest: &str) -> Self {
         let raw = rest.strip_prefix("raw ").map(unescape);
-        Self {
-            line: rest.to_owned(),
-            raw,
-            ..Self::default()
-        }
+        Self { line: rest.to_owned(), raw, ..Self::default() }
     }
 
     fn line(&mut self, mark: &str, rest: &str, sets: &BTreeMap<String, Vec<String>>) {
@@ -144,8 +128,7 @@ impl Draft {
             "=" => self.answer.body = RecordedBody::Whole(rest.to_owned()),
             "~" => {
                 let (length, start) = rest.split_once(' ').expect("a length and a beginning");
-                self.answer.body =
-                    RecordedBody::Cut(length.parse().expect("a length"), start.to_owned());
+                self.answer.body = RecordedBody::Cut(length.parse().expect("a length"), start.to_owned());
             }
             "?" => self.answer.body = RecordedBody::Compressed,
             other => panic!("unknown mark {other:?}"),
@@ -154,32 +137,17 @@ impl Draft {
 
     fn finish(self, name: String) -> Exchange {
         let request = self.raw.clone().unwrap_or_else(|| self.request());
-        Exchange {
-            name,
-            request,
-            interim: self.interim,
-            answer: self.answer,
-        }
+        Exchange { name, request, interim: self.interim, answer: self.answer }
     }
 
     fn request(&self) -> Vec<u8> {
         let words: Vec<&str> = self.line.splitn(3, ' ').collect();
-        let [version, method, target] = words.as_slice() else {
-            panic!("not a request line: {}", self.line)
-        };
-        let length = self
-            .body
-            .as_ref()
-            .map(|body| format!("Content-Length: {}", body.len()));
-        let lines = ["Host: cube.test".to_owned()]
-            .into_iter()
-            .chain(self.headers.iter().map(|line| repeated(line)));
+        let [version, method, target] = words.as_slice() else { panic!("not a request line: {}", self.line) };
+        let length = self.body.as_ref().map(|body| format!("Content-Length: {}", body.len()));
+        let lines =
+            ["Host: cube.test".to_owned()].into_iter().chain(self.headers.iter().map(|line| repeated(line)));
         let lines: Vec<String> = lines.chain(length).collect();
-        let head = format!(
-            "{method} {} HTTP/{version}\r\n{}\r\n\r\n",
-            repeated(target),
-            lines.join("\r\n")
-        );
+        let head = format!("{method} {} HTTP/{version}\r\n{}\r\n\r\n", repeated(target), lines.join("\r\n"));
         [head.into_bytes(), self.body.clone().unwrap_or_default()].concat()
     }
 }
@@ -190,9 +158,7 @@ fn answer(rest: &str, sets: &BTreeMap<String, Vec<String>>) -> Recorded {
         status: format!("{} {}", words[0], words[1]),
         framing: words[2].to_owned(),
         headers: sets[words[3]].clone(),
-        after_seconds: words
-            .get(5)
-            .map_or(0, |seconds| seconds.parse().expect("seconds")),
+        after_seconds: words.get(5).map_or(0, |seconds| seconds.parse().expect("seconds")),
         body: RecordedBody::None,
     }
 }
@@ -203,30 +169,19 @@ fn repeated(text: &str) -> String {
         return text.to_owned();
     };
     let (count, after) = rest.split_once('}').expect("a closing brace");
-    format!(
-        "{before}{}{after}",
-        "a".repeat(count.parse().expect("a number"))
-    )
+    format!("{before}{}{after}", "a".repeat(count.parse().expect("a number")))
 }
 
 fn padded(length: usize) -> Vec<u8> {
-    let (before, after) = (
-        r#"{"templateID":"tpl-000000000000000000000001","mcp":{"pad":""#,
-        r#""}}"#,
-    );
+    let (before, after) = (r#"{"templateID":"tpl-000000000000000000000001","mcp":{"pad":""#, r#""}}"#);
     let pad = "x".repeat(length - before.len() - after.len());
     format!("{before}{pad}{after}").into_bytes()
 }
 
 fn pairs(count: usize) -> Vec<u8> {
-    let pairs: Vec<String> = (0..count)
-        .map(|n| format!("\"k{n:04}\":\"{}\"", "v".repeat(100)))
-        .collect();
-    format!(
-        r#"{{"templateID":"tpl-000000000000000000000001","metadata":{{{}}}}}"#,
-        pairs.join(",")
-    )
-    .into_bytes()
+    let pairs: Vec<String> = (0..count).map(|n| format!("\"k{n:04}\":\"{}\"", "v".repeat(100))).collect();
+    format!(r#"{{"templateID":"tpl-000000000000000000000001","metadata":{{{}}}}}"#, pairs.join(","))
+        .into_bytes()
 }
 
 fn unescape(text: &str) -> Vec<u8> {

@@ -35,9 +35,7 @@ fn time_length(text: &str) -> Option<usize> {
 }
 
 fn hex_length(text: &str) -> usize {
-    text.bytes()
-        .take_while(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte))
-        .count()
+    text.bytes().take_while(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte)).count()
 }
 
 fn uuid_length(text: &str) -> Option<usize> {
@@ -48,9 +46,7 @@ fn uuid_length(text: &str) -> Option<usize> {
 }
 
 fn random_name(text: &str) -> Option<(String, usize)> {
-    let prefix = PREFIXES
-        .into_iter()
-        .find(|prefix| text.starts_with(prefix))?;
+    let prefix = PREFIXES.into_iter().find(|prefix| text.starts_with(prefix))?;
     let digits = hex_length(&text[prefix.len()..]);
     // The templates that are always there are numbered, not random.
     let random = digits >= 12 && !text[prefix.len()..].starts_with("0000");
@@ -59,11 +55,7 @@ fn random_name(text: &str) -> Option<(String, usize)> {
 
 fn backend_url(text: &str) -> Option<(String, usize)> {
     const LEAD: &str = "http://127.0.0.1:";
-    let port = text
-        .strip_prefix(LEAD)?
-        .bytes()
-        .take_while(u8::is_ascii_digit)
-        .count();
+    let port = text.strip_prefix(LEAD)?.bytes().take_while(u8::is_ascii_digit).count();
     Some(("http://backend".to_owned(), LEAD.len() + port))
 }
 
@@ -79,10 +71,7 @@ fn sorted_metadata(text: &str) -> String {
     let first = pieces.next().unwrap_or_default().to_owned();
     let sorted = pieces.map(|piece| {
         let (pairs, rest) = piece.split_once('}').unwrap_or((piece, ""));
-        let mut pairs: Vec<&str> = pairs
-            .split(",\"")
-            .map(|pair| pair.trim_start_matches('"'))
-            .collect();
+        let mut pairs: Vec<&str> = pairs.split(",\"").map(|pair| pair.trim_start_matches('"')).collect();
         pairs.sort_unstable();
         format!("{LEAD}{}}}{rest}", pairs.join(" "))
     });

@@ -17,12 +17,7 @@ async fn replayed(profile: Profile, text: &str) -> usize {
         replay::play(profile, &section, &mut findings).await;
     }
     let differences = &findings.differences;
-    assert!(
-        differences.is_empty(),
-        "{} differ:\n{}",
-        differences.len(),
-        differences.join("\n")
-    );
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
     findings.exchanges
 }
 
@@ -41,8 +36,5 @@ async fn all_273_recorded_exchanges_of_v060_are_answered_alike() {
 #[tokio::test]
 async fn of_the_273_recorded_exchanges_of_august_2026_all_but_one_are_answered_alike_by_v070() {
     let exchanges = replayed(Profile::V070, include_str!("../cube/recorded/v070.txt")).await;
-    assert_eq!(
-        exchanges, 272,
-        "left out: PUT network, a 404 then, a route of 0.7.0"
-    );
+    assert_eq!(exchanges, 272, "left out: PUT network, a 404 then, a route of 0.7.0");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::fixture::{Exchange, Recorded, RecordedBody, Section, Step};
 use super::mask::masked;
-use super::raw::{Answer, ask};
+use super::raw::{Answer, ask, until_waiting};
 use crate::cube::model::Plant;
 use crate::cube::{CubeSim, Lock, Profile};
 use cubewarden::time::{Clock, ManualClock, UnixMillis};
@@ -29,9 +29,8 @@ pub(crate) async fn play(profile: Profile, section: &Section, findings: &mut Fin
             Step::Exchange(exchange) => {
                 findings.exchanges += 1;
                 let told = stage.exchange(exchange).await;
-                let told = told.map(|told| {
-                    format!("{profile}, {}, {}:\n{told}", section.title, exchange.name)
-                });
+                let told =
+                    told.map(|told| format!("{profile}, {}, {}:\n{told}", section.title, exchange.name));
                 findings.differences.extend(told);
             }
         }
@@ -49,10 +48,7 @@ struct Stage {
 impl Stage {
     async fn set(profile: Profile, section: &Section) -> Self {
         let clock = ManualClock::at(THEN);
-        let mut builder = CubeSim::builder()
-            .profile(profile)
-            .clock(clock.clone())
-            .hosts(1);
+        let mut builder = CubeSim::builder().profile(profile).clock(clock.clone()).hosts(1);
         for step in &section.steps {
             if let Step::SetUp(line) = step {
                 builder = match line.split_once(' ').unwrap_or((line, "")) {
@@ -64,12 +60,7 @@ impl Stage {
             }
         }
         let sim = builder.start().await.expect("the loopback has a free port");
-        Self {
-            sim,
-            clock,
-            ids: BTreeMap::new(),
-            repeat: 0,
-        }
+        Self { sim, clock, ids: BTreeMap::new(), repeat: 0 }
     }
 
     fn set_up(&mut self, line: &str) {
@@ -77,8 +68,7 @@ impl Stage {
         match word {
             "plant" => self.plant(rest),
             "fault" => {
-                let rule: crate::cube::faults::NewRule =
-                    serde_json::from_str(rest).expect("a rule");
+                let rule: crate::cube::faults::NewRule = serde_json::from_str(rest).expect("a rule");
                 self.sim.fault(rule);
             }
             "clear" => self.sim.clear_faults(),
@@ -99,18 +89,13 @@ impl Stage {
 
     fn plant(&self, rest: &str) {
         let mut words = rest.split(' ');
-        let mut plant = Plant {
-            id: words.next().map(str::to_owned),
-            ..Plant::default()
-        };
+        let mut plant = Plant { id: words.next().map(str::to_owned), ..Plant::default() };
         for word in words {
             let (key, value) = word.split_once('=').expect("a pair");
             if key == "timeout" {
                 plant.timeout = Some(value.parse().expect("seconds"));
             } else {
-                plant
-                    .metadata
-                    .insert(key.to_owned(), value.replace("%20", " "));
+                plant.metadata.insert(key.to_owned(), value.replace("%20", " "));
             }
         }
         self.sim.plant(plant);
@@ -123,10 +108,8 @@ impl Stage {
             ask(self.sim.addr(), &request).await;
         }
         let started = self.clock.now();
-        let (answer, ()) = tokio::join!(
-            ask(self.sim.addr(), &request),
-            self.wait(exchange.answer.after_seconds)
-        );
+        let (answer, ()) =
+            tokio::join!(ask(self.sim.addr(), &request), self.wait(exchange.answer.after_seconds));
         self.learn(&exchange.answer, &answer);
         let expected = self.told(exchange);
         let found = told(&answer, self.clock.now().since(started).as_secs());
@@ -139,9 +122,7 @@ impl Stage {
             return;
         }
         let limit = Duration::from_secs(seconds);
-        while self.clock.next_due() != Some(self.clock.now().plus(limit)) {
-            tokio::task::yield_now().await;
-        }
+        until_waiting(&self.clock, limit).await;
         self.clock.advance(limit);
     }
 
@@ -154,11 +135,7 @@ impl Stage {
     }
 
     fn translate(&self, text: &str) -> String {
-        self.ids
-            .iter()
-            .fold(text.to_owned(), |text, (recorded, ours)| {
-                text.replace(recorded, ours)
-            })
+        self.ids.iter().fold(text.to_owned(), |text, (recorded, ours)| text.replace(recorded, ours))
     }
 
     /// A create or a snapshot gives an id that later requests name.
@@ -182,9 +159,7 @@ impl Stage {
         let (length, body) = match &answer.body {
             RecordedBody::None => (None, Some(String::new())),
             RecordedBody::Whole(text) => (None, Some(masked(&self.translate(text)))),
-            RecordedBody::Cut(length, start) => {
-                (Some(*length), Some(masked(&self.translate(start))))
-            }
+            RecordedBody::Cut(length, start) => (Some(*length), Some(masked(&self.translate(start)))),
             RecordedBody::Compressed => (None, None),
         };
         Told {
@@ -227,19 +202,8 @@ impl PartialEq for Told {
             (Some(recorded), Some(body), None) => recorded == body,
             _ => true,
         };
-        let head = (
-            &self.status,
-            &self.framing,
-            &self.headers,
-            self.interim,
-            self.after_seconds,
-        ) == (
-            &found.status,
-            &found.framing,
-            &found.headers,
-            found.interim,
-            found.after_seconds,
-        );
+        let head = (&self.status, &self.framing, &self.headers, self.interim, self.after_seconds)
+            == (&found.status, &found.framing, &found.headers, found.interim, found.after_seconds);
         head && body && (self.length.is_none() || self.length == found.length)
     }
 }

@@ -18,7 +18,7 @@ async fn an_idle_client_connection_outlives_the_clients_own_300_seconds() {
     let mut client = front.client().await;
     client.say("POST /governed/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}").await;
     client.hear_until("{}").await;
-    front.clock.advance(Duration::from_secs(600));
+    front.clock.advance(Duration::from_mins(10));
     client.say("POST /governed/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}").await;
     client.hear_until("{}").await;
     front.pass(Duration::from_secs(620)).await;

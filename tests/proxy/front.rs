@@ -9,7 +9,7 @@ use bytes::Bytes;
 use cubewarden::calls::seam::{Caller, Calls, Reply, Route};
 use cubewarden::cube::transport::{self, Transport};
 use cubewarden::proxy::{Finished, Observer, Proxy, Settings, Wiring, serve_connection};
-use cubewarden::time::{Chance, ManualClock, UnixMillis};
+use cubewarden::time::{Chance, Clock, ManualClock, UnixMillis};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use tokio::net::TcpListener;
@@ -26,9 +26,10 @@ struct Governance(mpsc::UnboundedSender<String>);
 #[async_trait]
 impl Calls for Governance {
     fn route(&self, head: &mut Parts) -> Route {
-        match head.uri.path().starts_with("/governed/") {
-            true => Route::Govern { body_limit: BODY_LIMIT },
-            false => Route::Pass,
+        if head.uri.path().starts_with("/governed/") {
+            Route::Govern { body_limit: BODY_LIMIT }
+        } else {
+            Route::Pass
         }
     }
 
@@ -50,12 +51,12 @@ impl Calls for Governance {
             _ => {}
         }
         self.0.send(format!("ended {path}")).unwrap();
-        let length = Response::builder()
+        let answer = Response::builder()
             .header("Connection", "close, X-Inner")
             .header("X-Inner", "hop")
             .header("Transfer-Encoding", "chunked")
             .header("X-Outer", "end");
-        Reply::Answer(length.body(body).unwrap())
+        Reply::Answer(answer.body(body).unwrap())
     }
 }
 
@@ -122,7 +123,6 @@ impl Front {
 }
 
 pub(crate) async fn pass(clock: &ManualClock, by: Duration) {
-    use cubewarden::time::Clock;
     let waits = async {
         while clock.next_due().is_none_or(|due| due > clock.now().plus(by)) {
             tokio::task::yield_now().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cubewarden::proxy::Ending;
 
 use super::front::{BODY_LIMIT, Front};
-use super::peer::{Peer, Upstream, field};
+use super::peer::{Peer, Upstream, closing, field};
 
 async fn scene() -> (Upstream, Front, Peer) {
     let upstream = Upstream::listen().await;
@@ -15,8 +15,8 @@ async fn scene() -> (Upstream, Front, Peer) {
 }
 
 fn one_byte_chunks(body: &str) -> String {
-    let chunks: String = body.chars().map(|byte| format!("1\r\n{byte}\r\n")).collect();
-    format!("Transfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n")
+    let chunks: Vec<String> = body.chars().map(|byte| format!("1\r\n{byte}\r\n")).collect();
+    format!("Transfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", chunks.concat())
 }
 
 #[tokio::test]
@@ -39,8 +39,9 @@ async fn px01_a_forwarded_body_has_its_exact_length_however_it_came() {
         assert_eq!((field(&head, "transfer-encoding"), field(&head, "expect")), (None, None));
         assert!(head.contains("\r\nX-Case: a\r\n"));
         assert_eq!(up.hear(body.len()).await, body);
-        up.say("HTTP/1.1 201 Created\r\ndate: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n")
-            .await;
+        let answer =
+            "HTTP/1.1 201 Created\r\ndate: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+        up.say(closing(answer)).await;
         client.hear_until("1\r\nx\r\n0\r\n\r\n").await;
     }
 }

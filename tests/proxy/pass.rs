@@ -121,6 +121,32 @@ async fn an_http_1_0_client_gets_an_answer_that_ends_with_its_connection() {
 }
 
 #[tokio::test]
+async fn an_http_1_0_client_that_asks_to_be_kept_is_kept() {
+    let (upstream, _front, mut client) = scene().await;
+    client.say("GET /1 HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n\r\n").await;
+    let mut up = upstream.accept().await;
+    assert_eq!(up.hear_head().await, "GET /1 HTTP/1.1\r\nHost: h\r\n\r\n");
+    up.say("HTTP/1.1 200 OK\r\ndate: x\r\ncontent-length: 2\r\n\r\nok").await;
+    let answer = client.hear_until("\r\n\r\nok").await;
+    assert_eq!(field(&answer, "connection"), Some("keep-alive"));
+    client.say("GET /2 HTTP/1.0\r\nHost: h\r\n\r\n").await;
+    assert!(up.hear_head().await.starts_with("GET /2 "));
+}
+
+#[tokio::test]
+async fn compressed_bytes_pass_as_they_are() {
+    let (upstream, _front, mut client) = scene().await;
+    client.say("GET /z HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip, br\r\n\r\n").await;
+    let mut up = upstream.accept().await;
+    assert_eq!(field(&up.hear_head().await, "accept-encoding"), Some("gzip, br"));
+    let bytes: Vec<u8> = (0..=255).collect();
+    up.say("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 256\r\n\r\n").await;
+    up.say(&bytes).await;
+    assert_eq!(field(&client.hear_head().await, "content-encoding"), Some("gzip"));
+    assert!(client.hear(256).await.chars().eq(bytes.into_iter().map(char::from)));
+}
+
+#[tokio::test]
 async fn an_absolute_target_names_the_host_and_a_prefix_comes_before_the_path() {
     let upstream = Upstream::listen().await;
     let front = Front::with(upstream.address(), "/cubeapi/", false).await;
@@ -165,9 +191,14 @@ async fn an_upstream_that_refuses_at_once_never_makes_the_client_send_its_body()
     client.say("POST /u HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n").await;
     let mut up = upstream.accept().await;
     up.hear_head().await;
-    up.say("HTTP/1.1 401 Unauthorized\r\ndate: x\r\ncontent-length: 2\r\n\r\nno").await;
-    let answer = client.hear_until("\r\n\r\nno").await;
+    up.say("HTTP/1.1 401 Unauthorized\r\ndate: x\r\ncontent-length: 2\r\n\r\n").await;
+    let answer = client.hear_head().await;
     assert!(answer.starts_with("HTTP/1.1 401 Unauthorized"), "{answer}");
+    // An answer that takes its time is not cut off because the request's body is given up.
+    up.say("n").await;
+    assert_eq!(client.hear(1).await, "n");
+    up.say("o").await;
+    assert_eq!(client.hear(1).await, "o");
     // The body never comes, so the upstream connection cannot be used again.
     assert_eq!(up.hear_all().await, "");
 }

@@ -95,9 +95,9 @@ impl Peer {
         self.ahead.is_empty() && looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
+    /// One char for each byte, so that nothing is lost that is not text.
     fn take(&mut self, length: usize) -> String {
-        let taken: Vec<u8> = self.ahead.drain(..length).collect();
-        String::from_utf8(taken).unwrap()
+        self.ahead.drain(..length).map(char::from).collect()
     }
 
     async fn more(&mut self) -> bool {

@@ -77,10 +77,10 @@ async fn px03_a_governed_post_that_was_sent_is_lost_and_one_that_was_not_is_not(
         let transport = Transport::build(&to(&upstream)).unwrap();
         let failing = async { fail(upstream.accept().await, how).await };
         let sending = transport.send(request(Method::POST, "{}"), BUDGET, &clock);
-        let (answer, ()) = tokio::join!(sending, failing);
+        let (answer, ()) = soon("the loss", async { tokio::join!(sending, failing) }).await;
         assert!(matches!(answer, Err(TransportError::Lost(_))), "{how}: {answer:?}");
         drop(upstream);
-        let answer = transport.send(request(Method::POST, "{}"), BUDGET, &clock).await;
+        let answer = soon("an outcome", transport.send(request(Method::POST, "{}"), BUDGET, &clock)).await;
         assert!(matches!(answer, Err(TransportError::NotSent(_))), "{how}: {answer:?}");
     }
 }
@@ -106,7 +106,8 @@ async fn a_governed_exchange_has_an_exact_length_a_whole_answer_and_a_budget() {
             .await;
         up
     };
-    let (answer, mut up) = tokio::join!(transport.send(chunked, BUDGET, &clock), answering);
+    let sending = transport.send(chunked, BUDGET, &clock);
+    let (answer, mut up) = soon("the answer", async { tokio::join!(sending, answering) }).await;
     let answer = answer.unwrap();
     assert_eq!((answer.status().as_u16(), answer.body().as_ref()), (201, &b"abc"[..]));
 
@@ -115,7 +116,8 @@ async fn a_governed_exchange_has_an_exact_length_a_whole_answer_and_a_budget() {
         assert_eq!(field(&asked, "content-length"), None, "a DELETE without a body has no length");
         pass(&clock, BUDGET).await;
     };
-    let (answer, ()) = tokio::join!(transport.send(request(Method::DELETE, ""), BUDGET, &clock), silent);
+    let sending = transport.send(request(Method::DELETE, ""), BUDGET, &clock);
+    let (answer, ()) = soon("the budget's end", async { tokio::join!(sending, silent) }).await;
     assert!(matches!(answer, Err(TransportError::Lost(_))), "{answer:?}");
     assert_eq!(*seen.lock().unwrap(), [(Method::POST, Some(201)), (Method::DELETE, None)]);
 }
@@ -224,7 +226,7 @@ async fn px04_posts_to_an_upstream_that_closes_idle_connections_neither_fail_nor
     let accepting = tokio::spawn(accepting);
     let chance = Chance::seeded(4);
     for round in 0..ROUNDS {
-        let answer = transport.send(request(Method::POST, "{}"), BUDGET, &clock).await;
+        let answer = soon("an outcome", transport.send(request(Method::POST, "{}"), BUDGET, &clock)).await;
         assert_eq!(answer.unwrap().status(), 201, "round {round}");
         // The pool notes the time when it takes the connection back; only then may time go on.
         let taken_back = async {

@@ -1,6 +1,7 @@
 //! Mends and the table of answers, for any bytes.
 
-use cubewarden::calls::mends::{Compat, error_body, item, list};
+use cubewarden::calls::mends::{error_body, item, list};
+use cubewarden::calls::settings::Compat;
 use cubewarden::cube::outcome::{Asked, absence, cube_code, outcome, paused_refuses_delete, retry_after};
 use cubewarden::cube::profile::Profile;
 use proptest::collection::vec;

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use cubewarden::calls::classify::{Prefix, classify};
 use cubewarden::calls::filter::ListQuery;
-use cubewarden::calls::mends::{Compat, lifecycle};
+use cubewarden::calls::mends::lifecycle;
+use cubewarden::calls::settings::Compat;
 use cubewarden::cube::api::{CreateBody, Edits, LabelNames, Labels, Listed, OnTimeout, snapshot_id};
 use cubewarden::cube::profile::Profile;
 use cubewarden::ids::{Bucket, LedgerId, Marker, OwnerId};

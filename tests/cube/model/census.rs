@@ -30,11 +30,7 @@ pub(crate) struct Census {
 impl Census {
     /// An empty history; `counting` off keeps none (long load runs).
     pub(crate) fn new(counting: bool) -> Self {
-        Self {
-            last: 0,
-            events: Vec::new(),
-            counting,
-        }
+        Self { last: 0, events: Vec::new(), counting }
     }
 
     /// Something is on its way.
@@ -75,7 +71,5 @@ impl Census {
 }
 
 fn matches(labels: &BTreeMap<String, String>, wanted: &[(&str, &str)]) -> bool {
-    wanted
-        .iter()
-        .all(|(key, value)| labels.get(*key).is_some_and(|held| held == value))
+    wanted.iter().all(|(key, value)| labels.get(*key).is_some_and(|held| held == value))
 }

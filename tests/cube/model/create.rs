@@ -8,20 +8,13 @@ use cubewarden::time::{Chance, UnixMillis};
 use super::sandbox::{ENVD, Handle, Stamp};
 use super::{Cube, OnTimeout, Sandbox, State, Token};
 use crate::cube::answer::Answer;
-use crate::cube::ask::{Kind, NewSandbox};
+use crate::cube::ask::{Kind, NewSandbox, VolumeMount};
 
 /// Removed from the metadata: it is an order to mount, not a label.
 const HOST_MOUNT: &str = "host-mount";
 /// Names that a client may not set for all processes of a sandbox.
-const DENIED_ENV: [&str; 7] = [
-    "PATH",
-    "LD_PRELOAD",
-    "LD_LIBRARY_PATH",
-    "PYTHONPATH",
-    "NODE_PATH",
-    "IFS",
-    "BASH_ENV",
-];
+const DENIED_ENV: [&str; 7] =
+    ["PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "NODE_PATH", "IFS", "BASH_ENV"];
 
 /// A sandbox that a test wants to exist.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
@@ -65,11 +58,7 @@ impl Cube {
         let token = self.census.begin(&Arc::new(new.metadata.clone()));
         let mut sandbox = self.build(&new, token, now, chance);
         sandbox.id = plant.id.unwrap_or(sandbox.id);
-        sandbox.on_timeout = if plant.auto_pause {
-            OnTimeout::Pause
-        } else {
-            OnTimeout::Kill
-        };
+        sandbox.on_timeout = if plant.auto_pause { OnTimeout::Pause } else { OnTimeout::Kill };
         sandbox.auto_resume = plant.auto_resume;
         let id = sandbox.id.clone();
         self.sandboxes.insert(id.clone(), sandbox);
@@ -77,77 +66,36 @@ impl Cube {
     }
 
     fn refusal(&self, new: &NewSandbox) -> Option<Answer> {
+        let backend = |code, text| Some(Answer::backend(self.profile, Kind::Create, code, text));
         if let Some(timeout) = new.timeout.filter(|timeout| *timeout < -1) {
             return Some(Answer::error(400, &timeout_text(timeout)));
         }
-        if let Some(name) = new
-            .env
-            .keys()
-            .find(|name| DENIED_ENV.contains(&name.as_str()))
-        {
-            return Some(Answer::error(
-                400,
-                &format!("env var name not allowed: {name}"),
-            ));
+        if let Some(name) = new.env.keys().find(|name| DENIED_ENV.contains(&name.as_str())) {
+            return Some(Answer::error(400, &format!("env var name not allowed: {name}")));
         }
         if new.template_id.is_empty() {
-            return Some(Answer::backend(
-                self.profile,
-                Kind::Create,
-                130_400,
-                "containers param is nil",
-            ));
+            return backend(130_400, "containers param is nil");
         }
-        if self
-            .catalog
-            .resolve(&new.template_id, self.profile)
-            .is_none()
-        {
-            return Some(Answer::backend(
-                self.profile,
-                Kind::Create,
-                130_404,
-                "template not found",
-            ));
+        if self.catalog.resolve(&new.template_id, self.profile).is_none() {
+            return backend(130_404, "template not found");
         }
-        if self
-            .hosts
-            .iter()
-            .all(|host| self.world.unreachable.contains(host))
-        {
-            return Some(Answer::backend(
-                self.profile,
-                Kind::Create,
-                130_597,
-                "no more resource",
-            ));
+        if self.hosts.iter().all(|host| self.world.unreachable.contains(host)) {
+            return backend(130_597, "no more resource");
         }
-        let mut names: Vec<&str> = new
-            .volume_mounts
-            .iter()
-            .map(|mount| mount.name.as_str())
-            .collect();
-        names.sort_unstable();
-        if let Some([twice, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Some(Answer::error(
-                400,
-                &format!("duplicate volume mount: {twice}"),
-            ));
-        }
-        let unknown = new
-            .volume_mounts
-            .iter()
-            .find(|mount| !self.catalog.has_volume(&mount.name));
-        unknown.map(|mount| Answer::error(404, &format!("volume {} not found", mount.name)))
+        self.bad_mount(&new.volume_mounts)
     }
 
-    fn admit(
-        &mut self,
-        new: &NewSandbox,
-        token: Token,
-        now: UnixMillis,
-        chance: &Chance,
-    ) -> Answer {
+    fn bad_mount(&self, mounts: &[VolumeMount]) -> Option<Answer> {
+        let mut names: Vec<&str> = mounts.iter().map(|mount| mount.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some([twice, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Some(Answer::error(400, &format!("duplicate volume mount: {twice}")));
+        }
+        let unknown = names.into_iter().find(|name| !self.catalog.has_volume(name));
+        unknown.map(|name| Answer::error(404, &format!("volume {name} not found")))
+    }
+
+    fn admit(&mut self, new: &NewSandbox, token: Token, now: UnixMillis, chance: &Chance) -> Answer {
         let sandbox = self.build(new, token, now, chance);
         let answer = Answer::json(
             201,
@@ -164,18 +112,9 @@ impl Cube {
         answer
     }
 
-    fn build(
-        &mut self,
-        new: &NewSandbox,
-        token: Token,
-        now: UnixMillis,
-        chance: &Chance,
-    ) -> Sandbox {
+    fn build(&mut self, new: &NewSandbox, token: Token, now: UnixMillis, chance: &Chance) -> Sandbox {
         self.orders += 1;
-        let template = self
-            .catalog
-            .resolve(&new.template_id, self.profile)
-            .unwrap_or_default();
+        let template = self.catalog.resolve(&new.template_id, self.profile).unwrap_or_default();
         let (on_timeout, auto_resume) = self.lifecycle_of(new);
         Sandbox {
             id: uuid(chance).replace('-', ""),
@@ -189,10 +128,7 @@ impl Cube {
             paused_at: None,
             rebased: now,
             active: now,
-            timeout: new
-                .timeout
-                .and_then(|s| u64::try_from(s).ok())
-                .map(std::time::Duration::from_secs),
+            timeout: new.timeout.and_then(|s| u64::try_from(s).ok()).map(std::time::Duration::from_secs),
             on_timeout,
             auto_resume,
             state: State::Running,
@@ -204,21 +140,15 @@ impl Cube {
 
     fn lifecycle_of(&self, new: &NewSandbox) -> (OnTimeout, bool) {
         let pause = |yes: bool| {
-            if yes {
-                OnTimeout::Pause
-            } else {
-                OnTimeout::Kill
-            }
+            if yes { OnTimeout::Pause } else { OnTimeout::Kill }
         };
         match &new.lifecycle {
-            Some(lifecycle) => (
-                pause(lifecycle.on_timeout.as_deref() == Some("pause")),
-                lifecycle.auto_resume,
-            ),
+            Some(lifecycle) => {
+                (pause(lifecycle.on_timeout.as_deref() == Some("pause")), lifecycle.auto_resume)
+            }
             None if self.profile.reads_flat_auto_pause() => {
                 let resume = new.auto_resume.as_ref();
-                let enabled =
-                    resume.and_then(|v| v.as_bool().or_else(|| v.get("enabled")?.as_bool()));
+                let enabled = resume.and_then(|v| v.as_bool().or_else(|| v.get("enabled")?.as_bool()));
                 (pause(new.auto_pause == Some(true)), enabled == Some(true))
             }
             None => (OnTimeout::Kill, false),
@@ -226,20 +156,9 @@ impl Cube {
     }
 
     fn emptiest_host(&self) -> String {
-        let load = |host: &String| {
-            self.sandboxes
-                .values()
-                .filter(|one| one.host == *host)
-                .count()
-        };
-        let reachable = self
-            .hosts
-            .iter()
-            .filter(|host| !self.world.unreachable.contains(*host));
-        reachable
-            .min_by_key(|host| load(host))
-            .cloned()
-            .unwrap_or_default()
+        let load = |host: &String| self.sandboxes.values().filter(|one| one.host == *host).count();
+        let reachable = self.hosts.iter().filter(|host| !self.world.unreachable.contains(*host));
+        reachable.min_by_key(|host| load(host)).cloned().unwrap_or_default()
     }
 }
 
@@ -283,12 +202,5 @@ fn shuffled(map: BTreeMap<String, String>, chance: &Chance) -> Vec<(String, Stri
 pub(super) fn uuid(chance: &Chance) -> String {
     let hex = chance.hex(16);
     let variant = ["8", "9", "a", "b"][usize::try_from(chance.below(4)).expect("below four")];
-    format!(
-        "{}-{}-4{}-{variant}{}-{}",
-        &hex[..8],
-        &hex[8..12],
-        &hex[13..16],
-        &hex[17..20],
-        &hex[20..]
-    )
+    format!("{}-{}-4{}-{variant}{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
 }

@@ -10,8 +10,7 @@ use super::{Bend, Cube, Later, OnTimeout, Sandbox, State};
 use crate::cube::answer::Answer;
 use crate::cube::ask::Kind;
 
-const IN_TRANSITION: &str =
-    "sandbox lifecycle operation is in progress; retry DELETE after 2 seconds";
+const IN_TRANSITION: &str = "sandbox lifecycle operation is in progress; retry DELETE after 2 seconds";
 
 /// What became of a request on the data plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -39,42 +38,21 @@ impl Cube {
             self.sandboxes.contains_key(id).then(|| id.to_owned())
         };
         let found = found.ok_or(Lost::Unknown)?;
-        if self
-            .world
-            .unreachable
-            .contains(&self.sandboxes[&found].host)
-        {
-            return Err(Lost::Told(Answer::backend(
-                self.profile,
-                kind,
-                130_408,
-                "CubeletUnHealthy",
-            )));
+        if self.world.unreachable.contains(&self.sandboxes[&found].host) {
+            return Err(Lost::Told(Answer::backend(self.profile, kind, 130_408, "CubeletUnHealthy")));
         }
         Ok(found)
     }
 
     fn find_by_prefix(&self, id: &str, kind: Kind) -> Result<Option<String>, Lost> {
-        let hits: Vec<&String> = self
-            .sandboxes
-            .keys()
-            .filter(|key| key.starts_with(id))
-            .collect();
+        let hits: Vec<&String> = self.sandboxes.keys().filter(|key| key.starts_with(id)).collect();
         match hits.as_slice() {
             [] => Ok(None),
             [one] => Ok(Some((*one).clone())),
             many if many.iter().any(|hit| *hit == id) => Ok(Some(id.to_owned())),
             many => {
-                let text = format!(
-                    "ambiguous sandbox id prefix: \"{id}\" matches {} sandboxes",
-                    many.len()
-                );
-                Err(Lost::Told(Answer::backend(
-                    self.profile,
-                    kind,
-                    130_400,
-                    &text,
-                )))
+                let text = format!("ambiguous sandbox id prefix: \"{id}\" matches {} sandboxes", many.len());
+                Err(Lost::Told(Answer::backend(self.profile, kind, 130_400, &text)))
             }
         }
     }
@@ -92,12 +70,7 @@ impl Cube {
         };
         match self.sandboxes[&full].state {
             State::Paused if !profile.deletes_paused() => {
-                return Answer::backend(
-                    profile,
-                    Kind::Delete,
-                    130_593,
-                    "sandbox not in normal state",
-                );
+                return Answer::backend(profile, Kind::Delete, 130_593, "sandbox not in normal state");
             }
             State::Pausing => {
                 return Answer::backend(profile, Kind::Delete, 130_490, IN_TRANSITION);
@@ -140,15 +113,8 @@ impl Cube {
         }
         let full = sandbox.id.clone();
         let takes = self.begin_pause(&full, now, chance);
-        let after = if profile.pauses_synchronously() {
-            takes
-        } else {
-            Duration::ZERO
-        };
-        Answer {
-            after,
-            ..Answer::done()
-        }
+        let after = if profile.pauses_synchronously() { takes } else { Duration::ZERO };
+        Answer { after, ..Answer::done() }
     }
 
     fn begin_pause(&mut self, id: &str, now: UnixMillis, chance: &Chance) -> Duration {
@@ -208,8 +174,7 @@ impl Cube {
             sandbox.wake(now);
         }
         let asked = timeout.filter(|timeout| *timeout != 0);
-        if let Some(timeout) =
-            asked.filter(|timeout| woken || (extends && lengthens(sandbox, *timeout, now)))
+        if let Some(timeout) = asked.filter(|timeout| woken || (extends && lengthens(sandbox, *timeout, now)))
         {
             sandbox.rebase(timeout, now);
         }
@@ -338,9 +303,7 @@ impl Lost {
 }
 
 fn lengthens(sandbox: &Sandbox, timeout: i32, now: UnixMillis) -> bool {
-    let wanted = u64::try_from(timeout)
-        .ok()
-        .map(|seconds| now.plus(Duration::from_secs(seconds)));
+    let wanted = u64::try_from(timeout).ok().map(|seconds| now.plus(Duration::from_secs(seconds)));
     match (wanted, sandbox.end_at()) {
         (None, held) => held.is_some(),
         (Some(wanted), Some(held)) => wanted > held,

@@ -41,8 +41,7 @@ struct LogsV2<'a> {
 
 impl Cube {
     pub(super) fn list(&self, query: &ListQuery, asker: Asker, bend: &Bend) -> Answer {
-        let hosts =
-            usize::try_from(query.limit.unwrap_or(DEFAULT_LIMIT).max(1)).expect("at least one");
+        let hosts = usize::try_from(query.limit.unwrap_or(DEFAULT_LIMIT).max(1)).expect("at least one");
         let page = &self.hosts[..hosts.min(self.hosts.len())];
         let pairs = pairs(query.metadata.as_deref().unwrap_or_default());
         let mut hits: Vec<&Sandbox> = self.sandboxes.values().collect();
@@ -50,10 +49,7 @@ impl Cube {
         hits.retain(|one| has_state(one, query.state.as_deref()) && one.has_all(&pairs));
         hits.retain(|one| bend.list == Listing::True && !bend.omit.contains(&one.id));
         hits.sort_by_key(|one| std::cmp::Reverse(one.order));
-        let items: Vec<_> = hits
-            .iter()
-            .map(|one| one.item(self.profile, asker, memory(bend)))
-            .collect();
+        let items: Vec<_> = hits.iter().map(|one| one.item(self.profile, asker, memory(bend))).collect();
         Answer::json(200, &items)
     }
 
@@ -61,10 +57,7 @@ impl Cube {
         match self.find(id, Kind::Get) {
             Ok(full) => {
                 let sandbox = &self.sandboxes[&full];
-                Answer::json(
-                    200,
-                    &sandbox.detail(self.profile, asker, memory(bend), &self.domain),
-                )
+                Answer::json(200, &sandbox.detail(self.profile, asker, memory(bend), &self.domain))
             }
             Err(lost) => lost.answer(id),
         }
@@ -77,10 +70,7 @@ impl Cube {
             Err(_) => &[],
         };
         let shown = &log[..log.len().min(query.limit.unwrap_or(DEFAULT_LOG_LIMIT))];
-        let lines = shown.iter().map(|(at, line)| Line {
-            timestamp: at.to_string(),
-            line,
-        });
+        let lines = shown.iter().map(|(at, line)| Line { timestamp: at.to_string(), line });
         let entries = shown.iter().map(|(at, message)| Entry {
             timestamp: at.to_string(),
             message,
@@ -88,29 +78,16 @@ impl Cube {
             fields: serde_json::Map::new(),
         });
         match form {
-            LogsForm::V1 => Answer::json(
-                200,
-                &LogsV1 {
-                    logs: lines.collect(),
-                    log_entries: entries.collect(),
-                },
-            ),
-            LogsForm::V2 => Answer::json(
-                200,
-                &LogsV2 {
-                    logs: entries.collect(),
-                },
-            ),
+            LogsForm::V1 => {
+                Answer::json(200, &LogsV1 { logs: lines.collect(), log_entries: entries.collect() })
+            }
+            LogsForm::V2 => Answer::json(200, &LogsV2 { logs: entries.collect() }),
         }
     }
 }
 
 fn memory(bend: &Bend) -> Memory {
-    if bend.forget_labels {
-        Memory::SystemOnly
-    } else {
-        Memory::Whole
-    }
+    if bend.forget_labels { Memory::SystemOnly } else { Memory::Whole }
 }
 
 /// Only the two exact words filter; everything else, the comma list of the SDKs too, means no filter.
@@ -124,8 +101,5 @@ fn has_state(sandbox: &Sandbox, wanted: Option<&str>) -> bool {
 
 /// `k=v&k2=v2` after one decoding; a part without `=` says nothing.
 fn pairs(filter: &str) -> Vec<(&str, &str)> {
-    filter
-        .split('&')
-        .filter_map(|part| part.split_once('='))
-        .collect()
+    filter.split('&').filter_map(|part| part.split_once('=')).collect()
 }

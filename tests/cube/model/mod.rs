@@ -11,6 +11,7 @@ mod create;
 mod lifecycle;
 mod lists;
 mod sandbox;
+mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -174,10 +175,7 @@ impl Cube {
 
     /// Puts a sandbox in a state by force; false if there is none.
     pub(crate) fn set_state(&mut self, id: &str, state: State) -> bool {
-        self.sandboxes
-            .get_mut(id)
-            .map(|sandbox| sandbox.state = state)
-            .is_some()
+        self.sandboxes.get_mut(id).map(|sandbox| sandbox.state = state).is_some()
     }
 
     /// A sandbox dies by itself; false if there is none.
@@ -201,13 +199,7 @@ impl Cube {
 
     fn carry_out(&mut self, order: &Order, now: UnixMillis, chance: &Chance) -> Answer {
         match &order.ask {
-            Ask::Health => Answer::json(
-                200,
-                &Health {
-                    status: "ok",
-                    sandboxes: 0,
-                },
-            ),
+            Ask::Health => Answer::json(200, &Health { status: "ok", sandboxes: 0 }),
             Ask::Create(new) => self.create(new, order.token, now, chance),
             Ask::List(query) => self.list(query, order.asker, &order.bend),
             Ask::Get(id) => self.get(id, order.asker, &order.bend),
@@ -224,23 +216,13 @@ impl Cube {
     }
 
     fn first_due(&self) -> Option<(UnixMillis, Due)> {
-        let later = self
-            .later
-            .keys()
-            .next()
-            .map(|key| (key.0, Due::Later(*key)));
-        let swept = self
-            .sandboxes
-            .values()
-            .filter_map(|one| Some((one.swept_at(self.profile)?, one.order, one)));
+        let later = self.later.keys().next().map(|key| (key.0, Due::Later(*key)));
+        let swept =
+            self.sandboxes.values().filter_map(|one| Some((one.swept_at(self.profile)?, one.order, one)));
         let deadline = swept.min_by_key(|(at, order, _)| (*at, *order));
         let deadline = deadline.map(|(at, _, one)| (at, Due::Deadline(one.id.clone())));
         match (later, deadline) {
-            (Some(later), Some(deadline)) => Some(if later.0 <= deadline.0 {
-                later
-            } else {
-                deadline
-            }),
+            (Some(later), Some(deadline)) => Some(if later.0 <= deadline.0 { later } else { deadline }),
             (later, deadline) => later.or(deadline),
         }
     }

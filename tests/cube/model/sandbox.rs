@@ -75,10 +75,7 @@ pub(crate) struct Stamp {
 impl Stamp {
     /// `at`, with a random rest of a millisecond.
     pub(crate) fn new(at: UnixMillis, chance: &Chance) -> Self {
-        Self {
-            at,
-            nanos: chance.below(1_000_000),
-        }
+        Self { at, nanos: chance.below(1_000_000) }
     }
 
     /// RFC 3339 with nine digits.
@@ -180,8 +177,7 @@ impl Serialize for Pairs<'_> {
 impl Sandbox {
     /// When the idle window closes; `None`: never.
     pub(crate) fn deadline(&self) -> Option<UnixMillis> {
-        self.timeout
-            .map(|length| self.rebased.max(self.active).plus(length))
+        self.timeout.map(|length| self.rebased.max(self.active).plus(length))
     }
 
     /// What the control plane says of the end; traffic does not move it.
@@ -248,11 +244,7 @@ impl Sandbox {
         memory: Memory,
         domain: &'a str,
     ) -> Detail<'a> {
-        let state = if self.state == State::Paused {
-            State::Paused
-        } else {
-            State::Running
-        };
+        let state = if self.state == State::Paused { State::Paused } else { State::Running };
         let lost = state == State::Paused && profile.loses_view_on_pause();
         Detail {
             template_id: if lost { "" } else { &self.template },
@@ -280,10 +272,6 @@ impl Sandbox {
     fn pairs(&self, memory: Memory) -> Pairs<'_> {
         let kept = |key: &str| memory == Memory::Whole || !self.labels.contains_key(key);
         let shown = self.shown.iter().filter(|(key, _)| kept(key));
-        Pairs(
-            shown
-                .map(|(key, value)| (key.as_str(), value.as_str()))
-                .collect(),
-        )
+        Pairs(shown.map(|(key, value)| (key.as_str(), value.as_str())).collect())
     }
 }

@@ -1,0 +1,3 @@
+//! One file per intercepted call, over HTTP, against the simulator.
+
+mod first_light;
