@@ -7,7 +7,6 @@
 mod bare;
 mod driver;
 mod expected;
-mod place;
 mod through;
 
 use driver::Sdk;
