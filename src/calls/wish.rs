@@ -60,14 +60,13 @@ impl Wish {
 
     /// What the ledger is asked for.
     pub(super) fn ledger_ask(&self, ask: &Ask, key: Option<IdempotencyKey>) -> ledger::Ask {
-        let metadata = serde_json::to_string(&self.body.metadata).ok();
         ledger::Ask {
             marker: self.marker.clone(),
             bucket: self.bucket.clone(),
             owner: self.owner.id.clone(),
             tenant: ask.who.tenant.clone(),
             template: self.body.template_id.clone().unwrap_or_default(),
-            metadata: metadata.filter(|text| text.len() <= KEPT && !self.body.metadata.is_empty()),
+            metadata: self.body.metadata_json().filter(|text| text.len() <= KEPT),
             key,
         }
     }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use http::Method;
 
 use crate::calls::classify::Call;
-use crate::calls::governor::{self, Governor};
+use crate::calls::governor::{Governor, Wiring as CallsWiring};
 use crate::calls::mends::Mend;
 use crate::calls::settings::{Adopt, Mode};
 use crate::config::Settings;
@@ -81,7 +81,7 @@ impl Warden {
         let deeds = Arc::new(deeds);
         let governor = Arc::new(Governor::new(
             settings.calls.clone(),
-            governor::Wiring {
+            CallsWiring {
                 ledger: Arc::clone(&ledger),
                 cube: Arc::clone(&cube),
                 deeds: Arc::clone(&deeds),

@@ -4,6 +4,7 @@
 //! it is noted, and the notes are written together by a task. Client metadata never enters the log.
 
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -11,8 +12,10 @@ use super::{Ledger, LedgerError};
 use crate::ids::{Bucket, OwnerId, SandboxId};
 use crate::rules::entry::{Actor, Entry};
 use crate::store::Batch;
-use crate::time::UnixMillis;
+use crate::time::{UnixMillis, parse_rfc3339};
 
+/// How many of the oldest records are looked at when the log is trimmed.
+const LOOK: usize = 1000;
 /// At most this many notes wait for the task; more are dropped and counted in the next record.
 const MOST_NOTES: usize = 4096;
 
@@ -137,11 +140,19 @@ impl Ledger {
         Ok(logged.iter().map(|logged| (logged.sequence, text(&logged.value))).collect())
     }
 
-    /// Keeps the log within `keep` records, and drops those up to `through`.
+    /// Keeps the log within `keep` records, and drops what is older than `age`, some at a time.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
-    pub async fn trim_decisions(&self, keep: u64, through: u64) -> Result<(), LedgerError> {
+    pub async fn trim_decisions(&self, keep: u64, age: Duration) -> Result<(), LedgerError> {
+        let since = self.now().await?.minus(age);
+        let oldest = self.decisions(0, LOOK).await?;
+        let old = oldest.iter().take_while(|(_, text)| {
+            let record: Option<Value> = serde_json::from_str(text).ok();
+            let at = record.as_ref().and_then(|record| record.get("at")).and_then(Value::as_str);
+            at.and_then(parse_rfc3339).is_some_and(|at| at < since)
+        });
+        let through = old.last().map_or(0, |(sequence, _)| *sequence);
         Ok(self.store.trim_log(keep, through).await?)
     }
 }

@@ -196,7 +196,9 @@ pub(super) async fn members_page_through_a_set_in_order(place: Place) {
         place.done(join(&neighbour, "m9")).await;
     }
     let mut pages = vec![place.store().members(&set, None, 2).await.unwrap()];
-    while let Some(last) = pages.last().and_then(|page| page.last()) {
+    while let Some(last) = pages.last().and_then(|page| page.last())
+        && pages.len() < 9
+    {
         let page = place.store().members(&set, Some(last), 2).await.unwrap();
         pages.push(page);
     }

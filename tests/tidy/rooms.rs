@@ -40,21 +40,22 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["src/cli"]),
     ("toml", &["src/config"]),
     ("serde", &["src/config", "src/cube", "src/store/schema", "src/admin", "src/verdict"]),
-    // Calls mend and splice the JSON of others; a decision's evidence is data of any shape. What is stored or sent
-    // in our own shape has its types where `serde` is at home.
-    ("serde_json", JSON_HOMES),
+    // A decision's evidence is data of any shape; mends and completions speak of answers that are JSON.
+    (
+        "serde_json",
+        &[
+            "src/config",
+            "src/cube",
+            "src/store/schema",
+            "src/admin",
+            "src/verdict",
+            "src/ledger/decisions",
+            "src/calls/mends",
+            "src/calls/enrich",
+        ],
+    ),
     // At the command line errors are read by people; elsewhere a caller matches on them.
     ("anyhow", &["src/cli", "src/main"]),
-];
-
-const JSON_HOMES: &[&str] = &[
-    "src/config",
-    "src/cube",
-    "src/store/schema",
-    "src/admin",
-    "src/verdict",
-    "src/calls",
-    "src/ledger/decisions",
 ];
 
 /// What a rule, which only decides, can have no use for.
