@@ -91,7 +91,7 @@ fn is_in(entry: &Entry, state: &str) -> bool {
 fn shown(entry: &Entry, now: UnixMillis) -> Value {
     let colour = colour(entry, now);
     let mut shown = json!({
-        "sandbox_id": entry.sandbox.as_ref().map(|id| id.as_str()),
+        "sandbox_id": entry.sandbox.as_ref().map(crate::ids::SandboxId::as_str),
         "marker": entry.marker.as_str(),
         "bucket": entry.bucket.to_string(),
         "owner_id": entry.owner.as_str(),
@@ -99,7 +99,7 @@ fn shown(entry: &Entry, now: UnixMillis) -> Value {
         "generation": entry.generation.0,
         "colour": colour.name(),
         "reason": colour.reason(),
-        "tenant": entry.tenant.as_ref().map(|tenant| tenant.as_str()),
+        "tenant": entry.tenant.as_ref().map(crate::ids::TenantName::as_str),
         "origin": origin(entry.origin),
         "upstream": entry.upstream.as_str(),
         "host": host(entry),
