@@ -1,6 +1,8 @@
 //! The only test binary; one module per room of `tests/`.
 
 mod admin;
+mod adopt;
+mod bad_input;
 mod calls;
 mod config;
 mod conformance;
@@ -12,3 +14,4 @@ mod pure;
 mod sdk;
 mod support;
 mod tidy;
+mod transparency;

@@ -30,8 +30,8 @@ impl Admin {
     /// All slots at one moment; named buckets and the others add up to all.
     pub(super) async fn see_buckets(&self) -> Result<Seen, LedgerError> {
         let policies = self.outlook.policies();
-        let buckets: Vec<Bucket> = policies.named().map(|(bucket, _)| bucket.clone()).collect();
-        let counts = self.ledger.counts(&buckets).await?;
+        let asked: Vec<Bucket> = policies.named().map(|(bucket, _)| bucket.clone()).collect();
+        let counts = self.ledger.counts(&asked).await?;
         let other = counts.buckets.iter().fold(counts.all.clone(), |rest, named| less(&rest, named));
         let pairs = policies.named().zip(counts.buckets);
         let named = pairs.map(|((bucket, policy), counts)| {

@@ -31,7 +31,9 @@ pub(super) async fn make_snapshot(
     let body = ask.body.clone();
     let entry = match governor.owned(&ask, &sandbox).await? {
         Owned::Entry(entry) => entry,
-        Owned::Unrecorded => return Ok(Governor::forward(&ask, &call, body)),
+        Owned::Unrecorded => {
+            return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Snapshot).await;
+        }
     };
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot };
     let answer = governor.touch(touch, &entry, Effect::None).await?;
@@ -66,7 +68,7 @@ pub(super) async fn rollback(
             let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot };
             governor.touch(touch, &entry, Effect::Running).await.map(Reply::Answer)
         }
-        Owned::Unrecorded => Ok(Governor::forward(&ask, &call, body)),
+        Owned::Unrecorded => governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Snapshot).await,
     }
 }
 

@@ -95,7 +95,24 @@ impl Governor {
         }
     }
 
-    /// A call that may touch what has no record (open mode): straight on.
+    /// A call on what has no record (open mode): nothing is registered, but what SDKs cannot read is mended all the same.
+    pub(super) async fn touch_unrecorded(
+        &self,
+        ask: &Ask,
+        call: Call,
+        sandbox: &SandboxRef,
+        body: Bytes,
+        pace: Pace,
+    ) -> Result<Reply, Refusal> {
+        let answer = self.send(&Touch { ask, call, sandbox, body, pace }).await;
+        let answer = answer.map_err(|error| match error {
+            TransportError::NotSent(_) => unreachable(&error),
+            TransportError::Lost(_) => lost(&error),
+        })?;
+        Ok(Reply::Answer(answers::mended(self, ask, answer)))
+    }
+
+    /// A call on what has no record (open mode), or that changes nothing: straight on.
     pub(super) fn forward(ask: &Ask, call: &Call, body: Bytes) -> Reply {
         let head = ask.head_to(&call.upstream_path().unwrap_or_default());
         Reply::Forward(head, body)
@@ -126,7 +143,9 @@ pub(super) async fn deadline(
     let call = Call::Sandbox { act, prefix, sandbox: sandbox.clone() };
     let entry = match governor.owned(&ask, &sandbox).await {
         Ok(Owned::Entry(entry)) => entry,
-        Ok(Owned::Unrecorded) => return Ok(Governor::forward(&ask, &call, body)),
+        Ok(Owned::Unrecorded) => {
+            return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Call).await;
+        }
         Err(refusal) if refusal.reason == Reason::LedgerUnavailable && lengthens => {
             return governor.lengthen_unseen(&ask, &call, &sandbox, seconds, body, refusal);
         }
@@ -204,7 +223,7 @@ pub(super) async fn pause(
     let body = ask.body.clone();
     let entry = match governor.owned(&ask, &sandbox).await? {
         Owned::Entry(entry) => entry,
-        Owned::Unrecorded => return Ok(Governor::forward(&ask, &call, body)),
+        Owned::Unrecorded => return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Wake).await,
     };
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Wake };
     governor.touch(touch, &entry, Effect::Paused).await.map(Reply::Answer)
@@ -221,7 +240,7 @@ pub(super) async fn network(
     let body = ask.body.clone();
     let entry = match governor.owned(&ask, &sandbox).await? {
         Owned::Entry(entry) => entry,
-        Owned::Unrecorded => return Ok(Governor::forward(&ask, &call, body)),
+        Owned::Unrecorded => return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Call).await,
     };
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call };
     governor.touch(touch, &entry, Effect::None).await.map(Reply::Answer)

@@ -142,39 +142,43 @@ async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<(TcpListener, So
 
 /// What runs beside the main thread.
 struct Serving {
-    stop: watch::Sender<bool>,
+    accept: watch::Sender<bool>,
     proxy: JoinHandle<()>,
+    work: watch::Sender<bool>,
     tasks: JoinHandle<()>,
 }
 
 impl Serving {
     fn start(warden: &Warden, sockets: Sockets) -> Self {
-        let (stop, stopped) = watch::channel(false);
+        let ((accept, accepting), (work, working)) = (watch::channel(false), watch::channel(false));
         let (listener, address) = sockets.proxy;
         let mut service = proxy::service("proxy", Arc::clone(&warden.proxy), &address.to_string());
-        let at_once = stopped.clone();
         let proxy = tokio::spawn(async move {
             let fds = handed_over(listener, address);
-            service.start_service(Some(fds), at_once, 1).await;
+            service.start_service(Some(fds), accepting, 1).await;
         });
         // The operator's view goes on until the very end: a drain that hangs is when it is wanted most.
         tokio::spawn(admin::listen(sockets.admin.0, Arc::clone(&warden.admin)));
-        let tasks = tokio::spawn(Arc::clone(&warden.tasks).run(stopped));
-        Self { stop, proxy, tasks }
+        let tasks = tokio::spawn(Arc::clone(&warden.tasks).run(working));
+        Self { accept, proxy, work, tasks }
     }
 
-    /// Stops accepting, and is ready when the last connection, call and task is over.
+    /// Stops accepting, and is ready when the last connection, call, kill and task is over, in this order.
     async fn finish(self, warden: &Warden) {
         warden.admin.drain();
-        self.stop.send_replace(true);
-        for part in [self.proxy, self.tasks] {
-            if let Err(error) = part.await {
-                tracing::error!(error = &error as &dyn std::error::Error, "a part of the warden broke off");
-            }
-        }
+        self.accept.send_replace(true);
+        ended(self.proxy).await;
         // Each connection holds a receiver until its last answer is out.
-        self.stop.closed().await;
-        warden.calls_over().await;
+        self.accept.closed().await;
+        warden.finish().await;
+        self.work.send_replace(true);
+        ended(self.tasks).await;
+    }
+}
+
+async fn ended(part: JoinHandle<()>) {
+    if let Err(error) = part.await {
+        tracing::error!(error = &error as &dyn std::error::Error, "a part of the warden broke off");
     }
 }
 

@@ -50,6 +50,7 @@ pub struct Warden {
     pub cube: Arc<Client>,
     /// The operator's view.
     pub admin: Arc<Admin>,
+    deeds: Arc<Deeds>,
     under_way: Arc<UnderWay>,
 }
 
@@ -105,7 +106,7 @@ impl Warden {
             tasks::Wiring {
                 ledger: Arc::clone(&ledger),
                 cube: Arc::clone(&cube),
-                deeds,
+                deeds: Arc::clone(&deeds),
                 metrics: Arc::clone(&metrics),
                 clock: Arc::clone(&clock),
             },
@@ -126,12 +127,16 @@ impl Warden {
         let outlook = Arc::new(View { governor: Arc::clone(&governor), tasks: Arc::clone(&tasks) });
         let token = settings.admin.token.clone();
         let admin = Arc::new(Admin::new(token, Arc::clone(&ledger), Arc::clone(&metrics), outlook));
-        Ok(Self { ledger, governor, tasks, proxy, metrics, cube, admin, under_way })
+        Ok(Self { ledger, governor, tasks, proxy, metrics, cube, admin, deeds, under_way })
     }
 
-    /// Ready when no governed call is under way, those that nobody awaits any more among them.
-    pub async fn calls_over(&self) {
+    /// Ready when nothing is under way: no governed call, awaited or not, and no kill that they left to be carried out.
+    pub async fn finish(&self) {
         self.under_way.calls.closed().await;
+        if let Err(error) = self.tasks.tick_due().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "what is due could not be looked at");
+        }
+        self.deeds.kills_over().await;
     }
 
     /// Takes what may change at run time into force.
