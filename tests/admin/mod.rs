@@ -41,7 +41,7 @@ async fn scrape(warden: &Running) -> BTreeMap<String, String> {
         .map(|line| {
             let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no series: {line}"));
             assert!(value.parse::<f64>().is_ok(), "no number: {line}");
-            (name.to_owned(), value.to_owned()))
+            (name.to_owned(), value.to_owned())
         })
         .collect()
 }

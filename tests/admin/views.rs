@@ -45,7 +45,8 @@ async fn buckets_show_limits_entries_and_what_lives_in_buckets_without_a_name() 
     });
     assert_eq!(body, expected);
     let series = scrape(&warden).await;
-    let live = |bucket: &str| series[&format!("cubewarden_entries{{bucket=\"{bucket}\",state=\"live\"}}")].as_str();
+    let live =
+        |bucket: &str| series[&format!("cubewarden_entries{{bucket=\"{bucket}\",state=\"live\"}}")].as_str();
     assert_eq!((live("other"), live("shop/prod")), ("1", "1"));
     assert_eq!(series["cubewarden_bucket_limit{bucket=\"shop/prod\"}"], "7");
     assert_eq!(series["cubewarden_ledger_up"], "1");

@@ -53,6 +53,8 @@ const HOMES: &[(&str, &[&str])] = &[
             "src/ledger/decisions",
             "src/calls/mends",
             "src/calls/enrich",
+            // `check --json`.
+            "src/cli/check",
         ],
     ),
     // At the command line errors are read by people; elsewhere a caller matches on them.
