@@ -110,3 +110,28 @@ async fn told_twice_it_does_not_wait() {
     warden.signal("TERM");
     assert_eq!(warden.ended().await, 0);
 }
+
+#[tokio::test]
+async fn a_create_that_waits_for_a_slot_is_told_to_try_elsewhere() {
+    let cube = CubeSim::builder().start().await.unwrap();
+    let site = Site::new(&cube.url(), "[[bucket]]\nnamespace = \"default\"\nenv = \"dev\"\nlimit = 1");
+    let warden = site.ready().await;
+    warden.caller().create(CREATE).await;
+    let caller = warden.caller();
+    let waiter = tokio::spawn(async move { caller.post("/sandboxes", CREATE).await });
+    let operator = warden.operator();
+    while operator.get("/v1/admin/buckets").await.json()["buckets"][0]["waiting"] != 1 {
+        tokio::task::yield_now().await;
+    }
+    warden.signal("TERM");
+    let answer = waiter.await.unwrap();
+    assert_eq!((answer.status.as_u16(), answer.text("error_code").as_str()), (503, "DRAINING"));
+    assert_eq!((answer.header("connection"), answer.header("should-retry")), (Some("close"), Some("false")));
+    assert_eq!(warden.ended().await, 0);
+    // Why it was refused was noted, and the notes were written.
+    let next = site.ready().await;
+    let log = next.operator().get("/v1/admin/decisions").await.json();
+    let records = log["decisions"].as_array().unwrap();
+    assert!(records.iter().any(|record| record["reason"] == "DRAINING"), "{records:?}");
+    next.stop().await;
+}
