@@ -1,5 +1,6 @@
 //! The only test binary; one module per room of `tests/`.
 
+mod admin;
 mod adopt;
 mod bad_input;
 mod calls;
@@ -7,6 +8,7 @@ mod config;
 mod conformance;
 mod cube;
 mod cube_answers;
+mod process;
 mod proxy;
 mod pure;
 mod sdk;

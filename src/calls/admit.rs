@@ -1,5 +1,6 @@
 //! May this create begin: a slot in its bucket and in the whole ledger, at once or after waiting in line.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::governor::{Ask, Governor, unavailable};
@@ -14,6 +15,9 @@ use crate::verdict::{Reason, Refusal};
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// A create needs at least this much of its client's patience, else it is not sent.
 const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long something is paused before retention is suggested.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Proof that a create may begin. It holds a slot and must be settled; one that is dropped lapses in the ledger.
 #[must_use]
@@ -62,12 +66,20 @@ impl Governor {
         let patience = self.patience(ask);
         tokio::select! {
             biased;
+            () = self.drained() => Err(draining()),
             () = ask.caller.gone() => Err(Refusal::new(Reason::CapacityExceeded, "the caller left the line")),
             admitted = time::within(self.clock.as_ref(), patience, in_line) => match admitted {
                 Ok(admitted) => admitted,
                 Err(_) => Err(self.capacity(ask, wish, limits, full).await),
             },
         }
+    }
+
+    /// Ready once this warden is going away.
+    async fn drained(&self) {
+        let mut draining = self.draining.subscribe();
+        // An error means that the governor is gone, and nobody waits.
+        let _gone = draining.wait_for(|draining| *draining).await;
     }
 
     /// Would a create find a slot now? For shadow mode, which takes one anyway.
@@ -122,19 +134,21 @@ impl Governor {
             return Refusal::new(Reason::CapacityExceeded, message).with("limit_of", "platform").after(after);
         }
         let limit = limits.bucket.unwrap_or_default();
-        let entries = self.ledger.charged(Some(&wish.bucket)).await.map(|(entries, _)| entries);
-        let entries = entries.unwrap_or_default();
-        let paused = entries.iter().filter(|entry| entry.paused_since().is_some()).count();
+        let Fullness { held, paused, paused_for_a_day, .. } = self.fullness(&wish.bucket).await;
         let keeps_paused = ask.settings.policies.of(&wish.bucket).retention.is_none();
-        let freed = if keeps_paused { paused_for_a_day(&entries, self.clock.now()) } else { 0 };
+        let freed = if keeps_paused { paused_for_a_day } else { 0 };
         let refusal =
             Refusal::new(Reason::CapacityExceeded, full_message(&wish.bucket, limit, paused, freed))
                 .with("bucket", wish.bucket.to_string())
                 .with("limit", limit)
-                .with("held", entries.len())
+                .with("held", held)
                 .with("paused", paused);
         if limit == 0 { refusal.after(120).never_retry() } else { refusal.after(after) }
     }
+}
+
+fn draining() -> Refusal {
+    Refusal::new(Reason::Draining, "this warden is being restarted; try again in a moment")
 }
 
 fn limits(ask: &Ask, bucket: &Bucket) -> Limits {
@@ -159,7 +173,31 @@ fn full_message(bucket: &Bucket, limit: u64, paused: usize, freed: usize) -> Str
     says.join("; ")
 }
 
-fn paused_for_a_day(entries: &[Entry], now: UnixMillis) -> usize {
-    const DAY: Duration = Duration::from_secs(24 * 3600);
-    entries.iter().filter_map(Entry::paused_since).filter(|since| now.since(*since) >= DAY).count()
+/// What a refusal tells of a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fullness {
+    at: UnixMillis,
+    held: usize,
+    paused: usize,
+    paused_for_a_day: usize,
+}
+
+impl Governor {
+    /// How full a bucket is; not counted anew for each of a thousand refusals in a second.
+    async fn fullness(&self, bucket: &Bucket) -> Fullness {
+        let now = self.clock.now();
+        let fresh = |seen: &Fullness| now.since(seen.at) < TRY_AGAIN && seen.at <= now;
+        let known = self.fullness.lock().unwrap_or_else(PoisonError::into_inner).get(bucket).copied();
+        if let Some(known) = known.filter(fresh) {
+            return known;
+        }
+        let entries = self.ledger.charged(Some(bucket)).await.map(|(entries, _)| entries).unwrap_or_default();
+        let since: Vec<UnixMillis> = entries.iter().filter_map(Entry::paused_since).collect();
+        let long = since.iter().filter(|since| now.since(**since) >= DAY).count();
+        let seen = Fullness { at: now, held: entries.len(), paused: since.len(), paused_for_a_day: long };
+        let mut fullness = self.fullness.lock().unwrap_or_else(PoisonError::into_inner);
+        fullness.retain(|_, seen| fresh(seen));
+        fullness.insert(bucket.clone(), seen);
+        seen
+    }
 }

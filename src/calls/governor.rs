@@ -1,13 +1,16 @@
 //! What every governed call works with, and the one place where a request becomes its story.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response, StatusCode, header};
+use tokio::sync::watch;
 
+use super::admit::Fullness;
 use super::answers;
 use super::classify::{self, Act, Call};
 use super::identity::{self, Caller as Who};
@@ -36,6 +39,8 @@ pub struct Governor {
     pub(super) settings: ArcSwap<Settings>,
     pub(super) throttle: ArcSwap<Throttle>,
     pub(super) waiting: Waiting,
+    pub(super) draining: watch::Sender<bool>,
+    pub(super) fullness: Mutex<HashMap<Bucket, Fullness>>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) cube: Arc<Client>,
     pub(super) deeds: Arc<Deeds>,
@@ -102,6 +107,8 @@ impl Governor {
             settings: ArcSwap::from_pointee(settings),
             throttle: ArcSwap::default(),
             waiting: Waiting::default(),
+            draining: watch::Sender::new(false),
+            fullness: Mutex::default(),
             ledger: wiring.ledger,
             cube: wiring.cube,
             deeds: wiring.deeds,
@@ -115,6 +122,11 @@ impl Governor {
         self.metrics.name_buckets(settings.policies.labels());
         self.settings.store(Arc::new(settings));
         self.throttle.store(Arc::default());
+    }
+
+    /// This warden is going away: creates that wait for a slot are told to try again elsewhere.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
     }
 
     /// The settings in force.

@@ -134,6 +134,18 @@ impl Meta {
     }
 }
 
+/// The format that a [`Meta`] record says it has, whatever else stands in it.
+///
+/// # Errors
+/// A text that says what is wrong.
+pub fn format_of(meta: &[u8]) -> Result<u32, String> {
+    #[derive(Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    decode::<Format>(meta).map(|meta| meta.format)
+}
+
 /// One Idempotency-Key of one tenant: which create it stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idempotency {

@@ -13,6 +13,8 @@ use crate::time::UnixMillis;
 
 /// How many are taken up in one tick.
 const MOST: usize = 1024;
+/// A backlog of kills is worked off with at most this many at once; the rest keep their appointments.
+const MOST_KILLS: usize = 32;
 /// How many are worked on at once.
 const AT_ONCE: usize = 16;
 
@@ -53,7 +55,9 @@ impl Tasks {
             }
             // Not awaited: a kill may take as long as Cube hangs, and others are due.
             State::Killing(_) | State::Quarantined(_) => {
-                self.deeds.start_kill(&entry.marker);
+                if self.deeds.kills_running() < MOST_KILLS {
+                    self.deeds.start_kill(&entry.marker);
+                }
                 Ok(())
             }
             State::Refused | State::Gone { .. } => self.ledger.purge(&entry.marker).await,

@@ -6,6 +6,11 @@ use super::{Activity, Effect, Entry, Operation, State, Timing, Unfit};
 use crate::ids::OperationId;
 use crate::time::UnixMillis;
 
+/// What outlives its deadline by traffic is looked at this often at the least.
+const SELDOM_RUNNING: Duration = Duration::from_secs(60);
+/// What is paused has no end of its own; the inventory sees it go.
+const SELDOM_PAUSED: Duration = Duration::from_secs(3600);
+
 impl Entry {
     /// A call that touches the sandbox begins.
     ///
@@ -59,9 +64,11 @@ impl Entry {
             return self;
         }
         let overdue = self.deadline.map_or(Duration::ZERO, |deadline| now.since(deadline));
-        let look = now.plus(overdue.clamp(timing.deadline_grace, Duration::from_secs(60)));
+        let seldom = if self.paused_since().is_some() { SELDOM_PAUSED } else { SELDOM_RUNNING };
+        let least = if self.paused_since().is_some() { seldom } else { timing.deadline_grace.min(seldom) };
+        let look = now.plus(overdue.clamp(least, seldom));
         // The end of a claim is not put off by a look at the deadline.
-        self.due = self.claim_until.filter(|claim| *claim > now).map(|claim| claim.min(look)).or(Some(look));
+        self.due = self.claim_until.map(|claim| claim.max(now).min(look)).or(Some(look));
         self
     }
 

@@ -69,7 +69,7 @@ struct WrittenOperation {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum WrittenState {
+pub(super) enum WrittenState {
     Reserved,
     Dispatched,
     Ambiguous { misses: u32 },
@@ -82,7 +82,7 @@ enum WrittenState {
 }
 
 #[derive(Serialize, Deserialize)]
-struct WrittenKill {
+pub(super) struct WrittenKill {
     actor: WrittenActor,
     since: u64,
     attempts: u32,
@@ -92,7 +92,7 @@ struct WrittenKill {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum WrittenActor {
+pub(super) enum WrittenActor {
     Client,
     Abandoned,
     Recovery,
@@ -101,7 +101,7 @@ enum WrittenActor {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum WrittenProof {
+pub(super) enum WrittenProof {
     Deleted,
     DeleteNotFound,
     GetNotFound,

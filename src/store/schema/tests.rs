@@ -6,6 +6,9 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
+use crate::ids::{Generation, InstanceId, OperationId, OwnerId, TenantName, UpstreamName};
+use crate::rules::entry::{Activity, Actor, Kill, Operation, Origin, Proof, Shape, State};
+use crate::time::UnixMillis;
 
 /// One entry with every field, as version 1 writes it. If this test fails, ledgers out there can no longer be read by
 /// older programs: raise `FORMAT` and keep reading this text.
@@ -60,7 +63,7 @@ fn the_written_form_of_an_entry_does_not_change_unnoticed() {
         ),
     ];
     for (state, written) in states {
-        assert_eq!(serde_json::to_string(&WrittenState::from(state)).unwrap(), written);
+        assert_eq!(serde_json::to_string(&entry::WrittenState::from(state)).unwrap(), written);
     }
 }
 
