@@ -6,7 +6,7 @@ use cubewarden::ids::Bucket;
 use cubewarden::rules::entry::Origin;
 use serde_json::Value;
 
-use super::{asked, clock, inhabited, minutes, plant};
+use super::{asked, clock, inhabited, minutes, plant, slots};
 use crate::cube::{CubeSim, Profile};
 use crate::support::http::Caller;
 use crate::support::warden;
@@ -60,7 +60,7 @@ fn steady(json: &Value) -> Value {
     let mut json = json.clone();
     match &mut json {
         Value::Array(items) => {
-            items.iter_mut().for_each(|item| *item = steady(item));
+            *items = items.iter().map(steady).collect();
             items.sort_by_key(|item| item["sandboxID"].as_str().unwrap_or_default().to_owned());
         }
         Value::Object(fields) => {
@@ -94,7 +94,7 @@ async fn check(profile: Profile, step: usize) {
     client.works(1, &caller).await;
     running.warden.tasks.tick_inventory().await.unwrap();
     assert_eq!(
-        running.held().await as usize,
+        slots(&running).await,
         alive - 1,
         "all that stood there, but what the client deleted meanwhile"
     );
@@ -113,7 +113,7 @@ async fn check(profile: Profile, step: usize) {
         let same = left.iter().map(|one| &one.id).eq(right.iter().map(|one| &one.id));
         assert!(same, "{profile}: minute {number}: {} and {} are alive", left.len(), right.len());
     }
-    assert_eq!(running.held().await as usize, cube.alive().len(), "slots are sandboxes");
+    assert_eq!(slots(&running).await, cube.alive().len(), "slots are sandboxes");
     let own = asked(&cube, "DELETE", true);
     let clients: Vec<String> = asked(&twin, "DELETE", false);
     assert!(
@@ -145,7 +145,7 @@ async fn a_limit_lower_than_what_stands_there_refuses_new_ones_only() {
     let config = "[admission]\nwait = \"0s\"\n[bucket_defaults]\nlimit = 100";
     let running = warden::before(&cube.url()).config(config).clock(&clock).without_tasks().start().await;
     running.warden.tasks.tick_inventory().await.unwrap();
-    assert_eq!(running.held().await as usize, MANY);
+    assert_eq!(slots(&running).await, MANY);
     let caller = running.caller();
     let refused = caller.post("/sandboxes", r#"{"templateID":"tpl-000000000000000000000001"}"#).await;
     assert_eq!((refused.status.as_u16(), refused.text("error_code")), (429, "CAPACITY_EXCEEDED".to_owned()));
@@ -158,7 +158,7 @@ async fn a_limit_lower_than_what_stands_there_refuses_new_ones_only() {
         minutes(1, &clock, &cube, &running).await;
     }
     assert!(asked(&cube, "DELETE", false).is_empty());
-    assert!(running.held().await > 100 && running.held().await as usize == cube.alive().len());
+    assert!(slots(&running).await > 100 && slots(&running).await == cube.alive().len());
     assert_eq!(cube.high_water(&[]), MANY);
 }
 

@@ -42,11 +42,11 @@ fn plant(cube: &CubeSim, n: usize) -> String {
     let id = cube.plant(Plant {
         timeout,
         metadata,
-        auto_pause: n % 2 == 0,
-        auto_resume: n % 2 == 0,
+        auto_pause: n.is_multiple_of(2),
+        auto_resume: n.is_multiple_of(2),
         ..Plant::default()
     });
-    if n % 5 == 0 {
+    if n.is_multiple_of(5) {
         cube.set_state(&id, State::Paused);
     }
     id
@@ -68,4 +68,9 @@ fn asked(cube: &CubeSim, method: &str, by_warden: bool) -> Vec<String> {
     let seen = cube.requests();
     let of = seen.iter().filter(|seen| seen.head.method == method && (!by_warden || own(&seen.head.headers)));
     of.map(|seen| seen.head.target.clone()).collect()
+}
+
+/// How many slots are held.
+async fn slots(warden: &Running) -> usize {
+    usize::try_from(warden.held().await).unwrap()
 }

@@ -44,7 +44,7 @@ async fn with_tenants_what_stood_there_is_nobodys_and_is_left_alone() {
         minutes(1, &clock, &cube, &running).await;
     }
     assert_eq!(running.held().await, 0);
-    assert_eq!(running.warden.tasks.foreign() as usize, cube.alive().len());
+    assert_eq!(running.warden.tasks.foreign(), cube.alive().len() as u64);
     assert_eq!(caller.get("/v2/sandboxes").await.body, "[]");
     let nobody = "0123456789abcdef0123456789abcdef";
     let living = ids.iter().find(|id| cube.sandbox(id).is_some()).unwrap();

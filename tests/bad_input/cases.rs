@@ -223,10 +223,10 @@ pub(super) fn small_bodies(sandbox: &str) -> Vec<Sent> {
         b"{\"snapshotID\":\"../../x\",\"name\":\"\\u0000\"}",
     ];
     let calls = ["timeout", "refreshes", "connect", "resume", "rollback", "snapshots"];
-    let deep = [b"{\"timeout\":".as_slice(), &[b'['; 50_000]].concat();
+    let deep = format!("{{\"timeout\":{}", "[".repeat(50_000));
     let mut all = Vec::new();
     for call in calls {
-        for body in bodies.iter().copied().chain([deep.as_slice()]) {
+        for body in bodies.iter().copied().chain([deep.as_bytes()]) {
             all.push(Sent::new(format!("POST /sandboxes/{sandbox}/{call}")).body(body));
             all.push(Sent::new(format!("POST /v2/sandboxes/{sandbox}/{call}")).body(body));
         }

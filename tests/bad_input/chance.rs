@@ -16,8 +16,6 @@ fn for_any<S: Strategy>(cases: u32, strategy: S, make: impl Fn(S::Value, &str) -
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let ran = TestRunner::new(config).run(&strategy, |value| {
         // One value for both modes: what it is made into differs by the sandbox's id only.
-        let shared = std::cell::Cell::new(Some(value));
-        let Some(value) = shared.take() else { return Ok(()) };
         let sent = make(value, "{sandbox}");
         for bench in &benches {
             let sent = Sent { line: sent.line.replace("{sandbox}", &bench.sandbox), ..sent.clone() };
