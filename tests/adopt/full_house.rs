@@ -135,7 +135,7 @@ async fn nobody_who_works_on_v060_notices_that_a_warden_came() {
 
 #[tokio::test]
 async fn nobody_who_works_on_v070_notices_that_a_warden_came() {
-    check(Profile::V070, 1).await;
+    check(Profile::V070, 2).await;
 }
 
 #[tokio::test]
