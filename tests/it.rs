@@ -3,6 +3,7 @@
 mod calls;
 mod config;
 mod conformance;
+mod crash;
 mod cube;
 mod cube_answers;
 mod proxy;
