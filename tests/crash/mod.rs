@@ -5,5 +5,6 @@
 //! `crowd` lets 64 clients loose on ten slots in real time, `binary` kills the shipped program.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+mod races;
 mod steps;
 mod world;

@@ -27,7 +27,7 @@ use crate::support::warden::{self, Running};
 /// The template of every create here.
 pub(super) const TEMPLATE: &str = "tpl-000000000000000000000001";
 /// So many turns without a sign of life, and everything stands still.
-const QUIET: usize = 5;
+const QUIET: usize = 3;
 /// A call that is not answered after so many seconds never will be.
 const PATIENCE: u64 = 400;
 
@@ -224,7 +224,7 @@ impl World {
         self.echo.wait();
         for runtime in self.inside.iter().chain([&self.outside]) {
             runtime.block_on(async {
-                for _ in 0..4 {
+                for _ in 0..3 {
                     tokio::task::yield_now().await;
                 }
             });
