@@ -1,5 +1,7 @@
 //! The only test binary; one module per room of `tests/`.
 
+mod adopt;
+mod bad_input;
 mod calls;
 mod config;
 mod conformance;
@@ -11,3 +13,4 @@ mod pure;
 mod sdk;
 mod support;
 mod tidy;
+mod transparency;

@@ -48,6 +48,12 @@ impl Deeds {
         while done.changed().await.is_ok() {}
     }
 
+    /// How many kills are under way in this process.
+    #[must_use]
+    pub fn kills_running(&self) -> usize {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Starts a try, or finds the one under way; what is returned changes never and closes when the try has ended.
     pub fn start_kill(self: &Arc<Self>, marker: &Marker) -> watch::Receiver<()> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
