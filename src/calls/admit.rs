@@ -1,5 +1,6 @@
 //! May this create begin: a slot in its bucket and in the whole ledger, at once or after waiting in line.
 
+use std::pin::Pin;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::ids::Bucket;
 use crate::ledger::{self, BucketCounts, Full, FullWhere, Limits, Reserved};
 use crate::rules::admission;
 use crate::rules::entry::Entry;
-use crate::time::{self, UnixMillis};
+use crate::time::UnixMillis;
 use crate::verdict::{Reason, Refusal};
 
 /// Waiters try again on a notification, and this often: notifications are hints.
@@ -31,6 +32,17 @@ pub(super) enum Admitted {
     Permit(Permit),
     /// Somebody else used the Idempotency-Key meanwhile: look it up again.
     KeyTaken,
+}
+
+/// Why a caller leaves the line.
+#[derive(Clone, Copy, Debug)]
+enum Leaving {
+    /// This warden is going away.
+    Drained,
+    /// It hung up.
+    Gone,
+    /// It has waited for as long as it may.
+    Impatient,
 }
 
 /// One try.
@@ -59,19 +71,41 @@ impl Governor {
             return Err(self.capacity(ask, wish, limits, full).await);
         };
         let _counted = self.metrics.waiting(ask.settings.policies.label(&wish.bucket));
-        let in_line = async {
-            let _turn = place.turn().await;
-            self.try_until_admitted(wish, limits).await
+        let mut leaving = Box::pin(self.leaving(ask));
+        let turn = tokio::select! {
+            biased;
+            why = leaving.as_mut() => Err(why),
+            turn = place.turn() => Ok(turn),
         };
-        let patience = self.patience(ask);
+        let admitted = match turn {
+            Ok(_turn) => self.try_until_admitted(wish, limits, leaving.as_mut()).await?,
+            Err(why) => Err(why),
+        };
+        match admitted {
+            Ok(Admitted::Permit(permit)) if ask.caller.is_gone() => Err(self.hand_on(permit).await),
+            Ok(admitted) => Ok(admitted),
+            Err(Leaving::Drained) => Err(draining()),
+            Err(Leaving::Gone) => Err(left()),
+            Err(Leaving::Impatient) => Err(self.capacity(ask, wish, limits, full).await),
+        }
+    }
+
+    /// Ready when this caller must leave the line.
+    async fn leaving(&self, ask: &Ask) -> Leaving {
         tokio::select! {
             biased;
-            () = self.drained() => Err(draining()),
-            () = ask.caller.gone() => Err(Refusal::new(Reason::CapacityExceeded, "the caller left the line")),
-            admitted = time::within(self.clock.as_ref(), patience, in_line) => match admitted {
-                Ok(admitted) => admitted,
-                Err(_) => Err(self.capacity(ask, wish, limits, full).await),
-            },
+            () = self.drained() => Leaving::Drained,
+            () = ask.caller.gone() => Leaving::Gone,
+            () = self.clock.sleep(self.patience(ask)) => Leaving::Impatient,
+        }
+    }
+
+    /// A slot came free at the very moment its caller left: it goes on to the next.
+    async fn hand_on(&self, permit: Permit) -> Refusal {
+        match self.ledger.refused(&permit.0.marker, "its caller had left the line").await {
+            Ok(()) => left(),
+            // The reservation lapses by itself.
+            Err(error) => unavailable(&error),
         }
     }
 
@@ -111,14 +145,23 @@ impl Governor {
         }
     }
 
-    async fn try_until_admitted(&self, wish: &ledger::Ask, limits: Limits) -> Result<Admitted, Refusal> {
+    /// Tries until there is room or the caller must leave. A try is never cut off: a slot that it takes at that moment would be
+    /// nobody's until it lapses.
+    async fn try_until_admitted(
+        &self,
+        wish: &ledger::Ask,
+        limits: Limits,
+        mut leaving: Pin<&mut (impl Future<Output = Leaving> + Send)>,
+    ) -> Result<Result<Admitted, Leaving>, Refusal> {
         let mut changes = self.ledger.changes();
         loop {
             changes.mark_unchanged();
             if let Try::Admitted(admitted) = self.try_admit(wish, limits).await? {
-                return Ok(admitted);
+                return Ok(Ok(admitted));
             }
             tokio::select! {
+                biased;
+                why = leaving.as_mut() => return Ok(Err(why)),
                 _hint = changes.changed() => {}
                 () = self.clock.sleep(TRY_AGAIN) => {}
             }
@@ -145,6 +188,10 @@ impl Governor {
                 .with("paused", paused);
         if limit == 0 { refusal.after(120).never_retry() } else { refusal.after(after) }
     }
+}
+
+fn left() -> Refusal {
+    Refusal::new(Reason::CapacityExceeded, "the caller left the line")
 }
 
 fn draining() -> Refusal {
