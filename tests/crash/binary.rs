@@ -134,7 +134,9 @@ async fn a_program_killed_two_hundred_times_under_load_loses_nothing_and_leaks_n
         if chance.below(3) == 0 {
             cube.fault(mishap(&chance));
         }
-        WallClock.sleep(Duration::from_millis(chance.below(120))).await;
+        // Most die young; some live long enough to bring in order what the others left.
+        let life = if chance.below(8) == 0 { 1000 } else { chance.below(150) };
+        WallClock.sleep(Duration::from_millis(life)).await;
         program.kill();
     }
     clients.iter().for_each(tokio::task::JoinHandle::abort);
@@ -150,14 +152,14 @@ async fn a_program_killed_two_hundred_times_under_load_loses_nothing_and_leaks_n
         }
         WallClock.sleep(Duration::from_millis(100)).await;
     }
+    let kept = kept.lock().unwrap().clone();
+    assert_eq!(kept.len(), KEPT, "seed {seed}: creates succeed between the deaths");
     let alive: BTreeSet<String> = cube.alive().into_iter().map(|one| one.id).collect();
     assert_eq!(
         last,
         [("live".to_owned(), alive.len() as u64)],
         "seed {seed}: entries and sandboxes {alive:?}"
     );
-    let kept = kept.lock().unwrap().clone();
-    assert_eq!(kept.len(), KEPT, "seed {seed}: creates succeed between the deaths");
     assert!(kept.is_subset(&alive), "seed {seed}: {kept:?} were nobody's to end; alive: {alive:?}");
     assert!(cube.high_water(&[]) <= 10, "seed {seed}: more than the limit");
     let listed = Caller::new(&program.proxy).get("/sandboxes").await.json();

@@ -80,13 +80,15 @@ async fn a_crowd_never_has_more_than_the_limit_and_leaves_nothing_behind() {
     let chance = Arc::new(Chance::from_os());
     let mut round = 0_u64;
     while since.elapsed() < LENGTH {
+        // One at a time: those that struck nobody yet must not pile up until they strike everybody.
+        cube.clear_faults();
         cube.fault(mishap(&chance));
-        if round.is_multiple_of(30) {
+        if round.is_multiple_of(20) {
             // Hangs until the warden gives up, and is done meanwhile.
             cube.fault(Fault::Block { late_ms: Some(chance.below(2000)) }.on(Kind::Create).times(1));
         }
         round += 1;
-        WallClock.sleep(Duration::from_millis(100)).await;
+        WallClock.sleep(Duration::from_millis(200)).await;
     }
     cube.clear_faults();
     let mut lives = Vec::new();
