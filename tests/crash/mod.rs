@@ -5,6 +5,10 @@
 //! `crowd` lets 64 clients loose on ten slots in real time, `binary` kills the shipped program.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+mod binary;
+mod crowd;
+mod days;
+mod plain;
 mod races;
 mod steps;
 mod world;

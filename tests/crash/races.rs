@@ -8,9 +8,9 @@ use cubewarden::calls::seam::{Caller, Calls as _, Reply};
 use cubewarden::ids::{Bucket, OwnerId};
 use cubewarden::ledger::{Ask, Limits, Reserved};
 use cubewarden::rules::entry::State;
-use cubewarden::store::embedded::Embedded;
 use cubewarden::time::{ManualClock, Stopwatch, UnixMillis};
 
+use super::plain::Plain;
 use super::world::{Call, TEMPLATE, World};
 use crate::cube::Profile;
 use crate::cube::ask::Kind;
@@ -265,7 +265,7 @@ fn soon<'a>(what: &'a str, condition: impl Fn() -> bool + Send + 'a) -> impl Fut
 async fn a_slot_that_comes_free_at_the_moment_a_waiter_leaves_goes_to_the_next_ten_thousand_times() {
     const ROUNDS: u32 = 10_000;
     let clock = ManualClock::at(UnixMillis(1_800_000_000_000));
-    let store = Embedded::in_memory(Arc::new(clock.clone())).unwrap();
+    let store = Plain::new(clock.clone());
     // Nobody listens there: whoever is admitted is told so at once. The clock stands still: nobody is rescued by asking again later.
     let warden = warden::before("http://127.0.0.1:1")
         .config("[bucket_defaults]\nlimit = 1\n")

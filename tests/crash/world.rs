@@ -19,6 +19,7 @@ use cubewarden::time::{Clock as _, ManualClock, UnixMillis};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
+use super::plain::Plain;
 use crate::cube::{CubeSim, Profile};
 use crate::support::faulty_store::FaultyStore;
 use crate::support::http::{Answer, Caller};
@@ -99,9 +100,7 @@ impl World {
 
     /// A world whose ledger is in memory and outlives its warden all the same: many commits cost little.
     pub(super) fn in_memory(profile: Profile, config: &str, seed: u64) -> Self {
-        Self::new(profile, config, seed, |clock| {
-            Place::Memory(Arc::new(Embedded::in_memory(Arc::new(clock)).unwrap()))
-        })
+        Self::new(profile, config, seed, |clock| Place::Memory(Arc::new(Plain::new(clock))))
     }
 
     fn new(profile: Profile, config: &str, seed: u64, place: impl FnOnce(ManualClock) -> Place) -> Self {
@@ -251,7 +250,7 @@ impl World {
         for _ in 0..PATIENCE {
             self.settle();
             if call.0.is_finished() {
-                return self.outside.block_on(call.0).unwrap().ok();
+                return self.answer(call);
             }
             if self.is_dead() || !self.is_up() {
                 return None;
@@ -259,6 +258,11 @@ impl World {
             self.advance(Duration::from_secs(1));
         }
         panic!("a call was not answered in {PATIENCE} seconds");
+    }
+
+    /// The answer of a call that has ended; `None` if none came.
+    pub(super) fn answer(&self, call: Call) -> Option<Answer> {
+        self.outside.block_on(call.0).unwrap().ok()
     }
 
     /// One call from begin to end.
