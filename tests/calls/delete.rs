@@ -70,7 +70,7 @@ async fn paused_ones_are_woken_a_few_at_a_time() {
     stage.cube.until_held(2).await;
     until("all were refused", || stage.asked().iter().filter(|line| line.starts_with("DELETE")).count() == 6)
         .await;
-    assert_eq!(stage.warden.caller().get("/health").await.status, 200);
+    stage.settle().await;
     assert_eq!(stage.cube.held(), 2, "the budget of wake-ups is two");
     stage.cube.remove_fault(held);
     stage.cube.release();
@@ -89,18 +89,10 @@ async fn a_delete_that_cube_puts_off_is_repeated_when_cube_said() {
     let answer = delete(&stage, &id);
     let line = format!("DELETE /sandboxes/{id}");
     until("Cube has put it off", || stage.cube.struck(busy) == 1).await;
-    stage.until_held(1).await;
-    let entry = loop {
-        let entry = stage.warden.entries().await.remove(0);
-        // The intent is due at once; once the answer was read, two seconds later.
-        if entry.due.unwrap().0 == 1_800_000_002_000 {
-            break entry;
-        }
-        tokio::task::yield_now().await;
-    };
-    assert_eq!(entry.state.name(), "killing");
+    stage.until_due(2 * SECOND).await;
+    assert_eq!(stage.states().await, ["killing"]);
     stage.skip(Duration::from_millis(1999));
-    assert_eq!(stage.warden.caller().get("/health").await.status, 200);
+    stage.settle().await;
     assert_eq!((stage.times(&line), stage.warden.held().await), (1, 1), "not before it was told to");
     stage.skip(Duration::from_millis(1));
     assert_eq!(answer.await.unwrap().status, 204);
@@ -117,11 +109,10 @@ async fn a_delete_that_fails_three_times_frees_its_slot_with_the_fourth() {
     let answer = delete(&stage, &id);
     for (failed, wait) in [(1, 2), (2, 4), (3, 8)] {
         until("it failed", || stage.cube.struck(fault) == failed).await;
-        stage.pass(wait * SECOND).await;
-        if failed < 3 {
-            assert_eq!(stage.states().await, ["killing"]);
-            refused(&stage.warden.caller().post("/sandboxes", BODY).await, 429, "CAPACITY_EXCEEDED");
-        }
+        stage.until_due(wait * SECOND).await;
+        assert_eq!(stage.states().await, ["killing"]);
+        refused(&stage.warden.caller().post("/sandboxes", BODY).await, 429, "CAPACITY_EXCEEDED");
+        stage.skip(wait * SECOND);
     }
     // 14 s are within the client's 25: it is told once it is proven, and not before.
     assert_eq!(answer.await.unwrap().status, 204);
@@ -138,7 +129,8 @@ async fn a_client_whose_delete_keeps_failing_is_not_told_that_it_is_done() {
     let first = delete(&stage, &id);
     for (failed, wait) in [(1, 2), (2, 4)] {
         until("it failed", || stage.cube.struck(fault) == failed).await;
-        stage.pass(wait * SECOND).await;
+        stage.until_due(wait * SECOND).await;
+        stage.skip(wait * SECOND);
     }
     let first = first.await.unwrap();
     refused(&first, 503, "DELETE_PENDING");
@@ -172,13 +164,13 @@ async fn a_hung_delete_is_pending_after_25_s_and_a_second_one_joins_it() {
     stage.cube.fault(Fault::Hold { done: false }.on(Kind::Delete).times(1));
     let first = delete(&stage, &id);
     stage.cube.until_held(1).await;
-    stage.pass(25 * SECOND).await;
+    stage.skip(25 * SECOND);
     let first = first.await.unwrap();
     refused(&first, 503, "DELETE_PENDING");
     assert_eq!(first.header("retry-after"), Some("2"));
     assert_eq!(stage.states().await, ["killing"]);
     let second = delete(&stage, &id);
-    assert_eq!(stage.warden.caller().get("/health").await.status, 200);
+    stage.settle().await;
     stage.cube.release();
     assert_eq!(second.await.unwrap().status, 204);
     assert_eq!(stage.times(&format!("DELETE /sandboxes/{id}")), 1, "the second joined the first");
@@ -192,7 +184,7 @@ async fn two_deletes_at_once_are_one_and_both_are_told() {
     stage.cube.fault(Fault::Hold { done: false }.on(Kind::Delete).times(1));
     let (one, two) = (delete(&stage, &id), delete(&stage, &id));
     stage.cube.until_held(1).await;
-    assert_eq!(stage.warden.caller().get("/health").await.status, 200);
+    stage.settle().await;
     stage.cube.release();
     assert_eq!([one.await.unwrap().status, two.await.unwrap().status], [204, 204]);
     assert_eq!(stage.times(&format!("DELETE /sandboxes/{id}")), 1);
@@ -216,7 +208,8 @@ async fn a_lost_answer_to_delete_is_cleared_by_a_get() {
 #[tokio::test]
 async fn codes_that_prove_nothing_free_nothing() {
     let stage = timed(Profile::V070, "").await;
-    let id = stage.warden.caller().create(BODY).await;
+    let never = r#"{"templateID":"tpl-000000000000000000000001"}"#;
+    let id = stage.warden.caller().create(never).await;
     stage.skip(200 * SECOND);
     for code in [130_406, 130_408] {
         let fault = Fault::Backend { code, message: "NotFoundAtCubelet".into() };
@@ -253,7 +246,7 @@ async fn a_delete_while_a_connect_is_in_flight_wins_and_the_connect_finds_it_dea
     assert_eq!(connect.await.unwrap().status, 404);
     let deleted = deleted.await.unwrap();
     assert_eq!(deleted.status, 204, "it was there, and is gone by this DELETE: {deleted:?}");
-    assert!(stage.cube.alive().is_empty());
+    stage.balance(0).await;
 }
 
 #[tokio::test]

@@ -122,15 +122,17 @@ async fn a_key_is_free_again_once_its_create_was_refused_or_its_sandbox_is_gone(
 #[tokio::test]
 async fn a_key_lasts_a_day_and_is_its_tenants_own() {
     let stage = timed(Profile::V070, &two_tenants()).await;
-    let (a, b) = (stage.a().with("idempotency-key", "k"), stage.b().with("idempotency-key", "k"));
+    // Each time over a new connection: an old one has long been closed.
+    let a = || stage.a().with("idempotency-key", "k");
+    let b = || stage.b().with("idempotency-key", "k");
     let never = r#"{"templateID":"tpl-000000000000000000000001"}"#;
-    let of_a = a.create(never).await;
-    let of_b = b.create(never).await;
+    let of_a = a().create(never).await;
+    let of_b = b().create(never).await;
     assert_ne!(of_a, of_b);
     stage.skip(24 * 3600 * SECOND - SECOND);
-    assert_eq!(a.create(never).await, of_a);
+    assert_eq!(a().create(never).await, of_a);
     stage.skip(SECOND);
-    assert_ne!(a.create(never).await, of_a);
+    assert_ne!(a().create(never).await, of_a);
     for bad in ["", &"x".repeat(256)] {
         let answer = stage.a().with("idempotency-key", bad).post("/sandboxes", never).await;
         refused(&answer, 400, "BAD_REQUEST");

@@ -102,6 +102,33 @@ impl Stage {
         }
     }
 
+    /// Whatever was ready has run: all of this runs on one thread, and what was asked later was answered.
+    pub(super) async fn settle(&self) {
+        for _ in 0..2 {
+            assert_eq!(self.warden.caller().get("/health").await.status, 200);
+        }
+    }
+
+    /// The first entry is to be looked at so long from now, and whoever waits for that sleeps.
+    pub(super) async fn until_due(&self, length: Duration) {
+        let due = self.clock.now().plus(length);
+        for _ in 0..3000 {
+            if self.warden.entries().await.first().is_some_and(|entry| entry.due == Some(due)) {
+                return self.settle().await;
+            }
+            WallClock.sleep(Duration::from_millis(10)).await;
+        }
+        panic!("nothing is due then: {:#?}", self.warden.entries().await);
+    }
+
+    /// The bodies of the creates that Cube has seen.
+    pub(super) fn created(&self) -> Vec<String> {
+        let creates = self.cube.requests().into_iter().filter(|seen| {
+            seen.head.method == "POST" && seen.head.target.ends_with("/sandboxes")
+        });
+        creates.map(|seen| String::from_utf8(seen.body.to_vec()).unwrap()).collect()
+    }
+
     /// So long passes, whoever sleeps.
     pub(super) fn skip(&self, length: Duration) {
         self.cube.advance(length).expect("a clock that the test moves");
