@@ -1,2 +1,7 @@
-//! One arm per subcommand.
-fn main() {}
+//! The program: everything is in the library, so that tests reach it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cubewarden::cli::main()
+}

@@ -1,12 +1,17 @@
 //! The only test binary; one module per room of `tests/`.
 
+mod admin;
+mod adopt;
+mod bad_input;
 mod calls;
 mod config;
 mod conformance;
 mod cube;
 mod cube_answers;
+mod process;
 mod proxy;
 mod pure;
 mod sdk;
 mod support;
 mod tidy;
+mod transparency;

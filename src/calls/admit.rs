@@ -1,10 +1,12 @@
 //! May this create begin: a slot in its bucket and in the whole ledger, at once or after waiting in line.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::governor::{Ask, Governor, unavailable};
 use crate::ids::Bucket;
-use crate::ledger::{self, Full, FullWhere, Limits, Reserved};
+use crate::ledger::{self, BucketCounts, Full, FullWhere, Limits, Reserved};
+use crate::rules::admission;
 use crate::rules::entry::Entry;
 use crate::time::{self, UnixMillis};
 use crate::verdict::{Reason, Refusal};
@@ -13,6 +15,9 @@ use crate::verdict::{Reason, Refusal};
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// A create needs at least this much of its client's patience, else it is not sent.
 const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long something is paused before retention is suggested.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Proof that a create may begin. It holds a slot and must be settled; one that is dropped lapses in the ledger.
 #[must_use]
@@ -37,7 +42,7 @@ enum Try {
 impl Governor {
     /// Takes a slot, waiting in line if need be.
     pub(super) async fn admit(&self, ask: &Ask, wish: &ledger::Ask) -> Result<Admitted, Refusal> {
-        let limits = self.limits(ask, &wish.bucket);
+        let limits = limits(ask, &wish.bucket);
         let line = self.waiting.line(&wish.bucket);
         let mut full = None;
         if line.is_empty() {
@@ -61,6 +66,7 @@ impl Governor {
         let patience = self.patience(ask);
         tokio::select! {
             biased;
+            () = self.drained() => Err(draining()),
             () = ask.caller.gone() => Err(Refusal::new(Reason::CapacityExceeded, "the caller left the line")),
             admitted = time::within(self.clock.as_ref(), patience, in_line) => match admitted {
                 Ok(admitted) => admitted,
@@ -69,11 +75,23 @@ impl Governor {
         }
     }
 
-    fn limits(&self, ask: &Ask, bucket: &Bucket) -> Limits {
-        Limits {
-            bucket: ask.settings.policies.of(bucket).limit.map(u64::from),
-            global: ask.settings.admission.global_limit.map(u64::from),
-        }
+    /// Ready once this warden is going away.
+    async fn drained(&self) {
+        let mut draining = self.draining.subscribe();
+        // An error means that the governor is gone, and nobody waits.
+        let _gone = draining.wait_for(|draining| *draining).await;
+    }
+
+    /// Would a create find a slot now? For shadow mode, which takes one anyway.
+    pub(super) async fn would_fit(&self, ask: &Ask, bucket: &Bucket) -> Result<(), Refusal> {
+        let limits = limits(ask, bucket);
+        let counts =
+            self.ledger.counts(std::slice::from_ref(bucket)).await.map_err(|error| unavailable(&error))?;
+        let held = counts.buckets.first().map_or(0, BucketCounts::held);
+        let fits =
+            admission::admits(held, limits.bucket) && admission::admits(counts.all.held(), limits.global);
+        let message = || format!("bucket {bucket}: no slot is free, {held} are held");
+        if fits { Ok(()) } else { Err(Refusal::new(Reason::CapacityExceeded, message())) }
     }
 
     /// How long this create may wait: the configured wait, and never so long that its client would not live to see the
@@ -116,29 +134,70 @@ impl Governor {
             return Refusal::new(Reason::CapacityExceeded, message).with("limit_of", "platform").after(after);
         }
         let limit = limits.bucket.unwrap_or_default();
-        let entries = self.ledger.charged(Some(&wish.bucket)).await.map(|(entries, _)| entries);
-        let entries = entries.unwrap_or_default();
-        let paused = entries.iter().filter(|entry| entry.paused_since().is_some()).count();
-        let mut message = format!("bucket {}: all of its {limit} slots are taken", wish.bucket);
-        if paused > 0 {
-            message += &format!("; {paused} of {limit} are paused");
-            let freed = paused_for_a_day(&entries, self.clock.now());
-            if freed > 0 && ask.settings.policies.of(&wish.bucket).retention.is_none() {
-                message += &format!("; retention 24h would free {freed}");
-            }
-        }
-        message +=
-            if limit == 0 { "; ask your operator for a limit" } else { "; end a sandbox or try again later" };
-        let refusal = Refusal::new(Reason::CapacityExceeded, message)
-            .with("bucket", wish.bucket.to_string())
-            .with("limit", limit)
-            .with("held", entries.len())
-            .with("paused", paused);
+        let Fullness { held, paused, paused_for_a_day, .. } = self.fullness(&wish.bucket).await;
+        let keeps_paused = ask.settings.policies.of(&wish.bucket).retention.is_none();
+        let freed = if keeps_paused { paused_for_a_day } else { 0 };
+        let refusal =
+            Refusal::new(Reason::CapacityExceeded, full_message(&wish.bucket, limit, paused, freed))
+                .with("bucket", wish.bucket.to_string())
+                .with("limit", limit)
+                .with("held", held)
+                .with("paused", paused);
         if limit == 0 { refusal.after(120).never_retry() } else { refusal.after(after) }
     }
 }
 
-fn paused_for_a_day(entries: &[Entry], now: UnixMillis) -> usize {
-    const DAY: Duration = Duration::from_secs(24 * 3600);
-    entries.iter().filter_map(Entry::paused_since).filter(|since| now.since(*since) >= DAY).count()
+fn draining() -> Refusal {
+    Refusal::new(Reason::Draining, "this warden is being restarted; try again in a moment")
+}
+
+fn limits(ask: &Ask, bucket: &Bucket) -> Limits {
+    Limits {
+        bucket: ask.settings.policies.of(bucket).limit.map(u64::from),
+        global: ask.settings.admission.global_limit.map(u64::from),
+    }
+}
+
+/// What happened, and what would help.
+fn full_message(bucket: &Bucket, limit: u64, paused: usize, freed: usize) -> String {
+    let mut says = vec![format!("bucket {bucket}: all of its {limit} slots are taken")];
+    if paused > 0 {
+        says.push(format!("{paused} of {limit} are paused"));
+    }
+    if freed > 0 {
+        says.push(format!("retention 24h would free {freed}"));
+    }
+    let advice =
+        if limit == 0 { "ask your operator for a limit" } else { "end a sandbox or try again later" };
+    says.push(advice.to_owned());
+    says.join("; ")
+}
+
+/// What a refusal tells of a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fullness {
+    at: UnixMillis,
+    held: usize,
+    paused: usize,
+    paused_for_a_day: usize,
+}
+
+impl Governor {
+    /// How full a bucket is; not counted anew for each of a thousand refusals in a second.
+    async fn fullness(&self, bucket: &Bucket) -> Fullness {
+        let now = self.clock.now();
+        let fresh = |seen: &Fullness| now.since(seen.at) < TRY_AGAIN && seen.at <= now;
+        let known = self.fullness.lock().unwrap_or_else(PoisonError::into_inner).get(bucket).copied();
+        if let Some(known) = known.filter(fresh) {
+            return known;
+        }
+        let entries = self.ledger.charged(Some(bucket)).await.map(|(entries, _)| entries).unwrap_or_default();
+        let since: Vec<UnixMillis> = entries.iter().filter_map(Entry::paused_since).collect();
+        let long = since.iter().filter(|since| now.since(**since) >= DAY).count();
+        let seen = Fullness { at: now, held: entries.len(), paused: since.len(), paused_for_a_day: long };
+        let mut fullness = self.fullness.lock().unwrap_or_else(PoisonError::into_inner);
+        fullness.retain(|_, seen| fresh(seen));
+        fullness.insert(bucket.clone(), seen);
+        seen
+    }
 }

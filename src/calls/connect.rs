@@ -104,7 +104,7 @@ impl Governor {
         let Call::Sandbox { prefix, .. } = &call else { return Err(answers::no_such(sandbox.id.as_str())) };
         if !prefix.is_v2() {
             let body = ask.body.clone();
-            return Ok(Self::forward(ask, &call, body));
+            return self.touch_unrecorded(&ask, call, &sandbox, body, Pace::Wake).await;
         }
         let touch = Touch {
             ask: &ask,
@@ -118,7 +118,7 @@ impl Governor {
             mends::connect_as_v1(body)?;
             self.metrics.mended(Mend::V2Create.name());
             let body = ask.body.clone();
-            return Ok(Self::forward(ask, &v1(&call), body));
+            return self.touch_unrecorded(&ask, v1(&call), &sandbox, body, Pace::Wake).await;
         }
         Ok(Reply::Answer(answers::mended(self, &ask, answer)))
     }

@@ -14,7 +14,7 @@ use super::mends::{self, Mend};
 use super::seam::Reply;
 use super::wish::Wish;
 use crate::cube::api::CreatedSandbox;
-use crate::cube::client::Pace;
+use crate::cube::client::{Pace, Seen};
 use crate::cube::outcome::{self, Asked, Outcome};
 use crate::cube::profile::Probe;
 use crate::cube::transport::TransportError;
@@ -127,30 +127,17 @@ impl Governor {
     /// The answer of an earlier create: as it was kept, else put together from what Cube shows now.
     async fn repeat_answer(&self, ask: &Ask, entry: &Entry) -> Result<Response<Bytes>, Refusal> {
         let Some(sandbox) = &entry.sandbox else { return Err(outcome_unknown(&entry.marker)) };
-        let body = match &entry.answer {
-            Some(answer) => answer.clone(),
-            None => {
-                let credential = self.cube.credential_for(&ask.head.headers);
-                match self.cube.get(sandbox, &credential).await {
-                    crate::cube::client::Seen::Here(detail) => detail.as_created(),
-                    _ => return Err(outcome_unknown(&entry.marker)),
-                }
+        let body = if let Some(answer) = &entry.answer {
+            answer.clone()
+        } else {
+            let credential = self.cube.credential_for(&ask.head.headers);
+            match self.cube.get(sandbox, &credential).await {
+                Seen::Here(detail) => detail.as_created(),
+                Seen::Absent | Seen::Unclear(_) => return Err(outcome_unknown(&entry.marker)),
             }
         };
-        let body = self.named(ask, entry, body);
+        let body = named(ask, entry, body);
         Ok(answers::plain(StatusCode::CREATED, body))
-    }
-
-    /// The answer's body with the id as this bucket hands it out.
-    fn named(&self, ask: &Ask, entry: &Entry, body: String) -> String {
-        let qualified = ask.settings.policies.of(&entry.bucket).ids == IdForm::Qualified;
-        match (&entry.sandbox, qualified) {
-            (Some(id), true) => {
-                let name = SandboxRef { id: id.clone(), generation: Some(entry.generation) };
-                crate::cube::api::with_sandbox_id(&body, &name).unwrap_or(body)
-            }
-            _ => body,
-        }
     }
 
     async fn dispatch(&self, permit: Permit) -> Result<Sent, Refusal> {
@@ -206,12 +193,12 @@ impl Governor {
             Ok(answer) => answer,
             Err(error @ TransportError::NotSent(_)) => {
                 self.metrics.answered(Meant::NotSent);
-                self.settled(self.ledger.refused(&marker, "Cube could not be reached").await);
+                settled(self.ledger.refused(&marker, "Cube could not be reached").await);
                 return Err(unreachable(&error));
             }
             Err(error @ TransportError::Lost(_)) => {
                 self.metrics.answered(Meant::Unknown);
-                self.settled(self.ledger.lost(&marker, &error.to_string()).await);
+                settled(self.ledger.lost(&marker, &error.to_string()).await);
                 return Err(outcome_unknown(&marker));
             }
         };
@@ -220,12 +207,12 @@ impl Governor {
             Outcome::Done => self.settle_done(ask, wish, marker, answer).await,
             Outcome::Refused { slow_down } => {
                 self.metrics.answered(if slow_down { Meant::SlowDown } else { Meant::Refused });
-                self.settled(self.ledger.refused(&marker, &format!("Cube refused with {status}")).await);
+                settled(self.ledger.refused(&marker, &format!("Cube refused with {status}")).await);
                 Ok(answers::refused_by_cube(self, ask, answer))
             }
             Outcome::Unknown => {
                 self.metrics.answered(Meant::Unknown);
-                self.settled(self.ledger.lost(&marker, &format!("Cube answered {status}")).await);
+                settled(self.ledger.lost(&marker, &format!("Cube answered {status}")).await);
                 if outcome::is_lost(status) {
                     Err(outcome_unknown(&marker))
                 } else {
@@ -247,7 +234,7 @@ impl Governor {
             Ok(created) => created,
             Err(error) => {
                 tracing::error!(%marker, %error, "Cube made a sandbox and did not say which");
-                self.settled(self.ledger.lost(&marker, &error.to_string()).await);
+                settled(self.ledger.lost(&marker, &error.to_string()).await);
                 return Err(outcome_unknown(&marker));
             }
         };
@@ -261,7 +248,7 @@ impl Governor {
             Ok(Some(entry)) if entry.usable() => entry,
             Ok(_) => return Err(outcome_unknown(&marker)),
             Err(error) => {
-                self.settled(Err(error));
+                settled(Err(error));
                 return Err(outcome_unknown(&marker));
             }
         };
@@ -277,7 +264,7 @@ impl Governor {
         {
             head.headers.insert(CLAMPED, clamped);
         }
-        Ok(Response::from_parts(head, Bytes::from(self.named(ask, &entry, text))))
+        Ok(Response::from_parts(head, Bytes::from(named(ask, &entry, text))))
     }
 
     /// Nobody awaits the answer any more, and nothing could claim the sandbox: it is ended again.
@@ -285,18 +272,7 @@ impl Governor {
         self.deeds.lend(&entry.marker, self.cube.credential_for(&ask.head.headers));
         let why = "nobody awaits the answer any more and nothing could claim it";
         if let Err(error) = self.ledger.condemn(&entry.marker, Actor::Abandoned, None, why).await {
-            self.settled(Err(error));
-        }
-    }
-
-    /// A settlement that could not be written stays as it is in the ledger (dispatched, charged): the reconciler finds
-    /// out what became of it.
-    fn settled(&self, written: Result<(), LedgerError>) {
-        if let Err(error) = written {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "a create could not be settled; the reconciler will"
-            );
+            settled(Err(error));
         }
     }
 }
@@ -309,4 +285,27 @@ pub(super) fn unreachable(error: &TransportError) -> Refusal {
         "the Cube API cannot be reached; nothing was sent, try again soon",
     )
     .after(2)
+}
+
+/// The answer's body with the id as this bucket hands it out.
+fn named(ask: &Ask, entry: &Entry, body: String) -> String {
+    let qualified = ask.settings.policies.of(&entry.bucket).ids == IdForm::Qualified;
+    match (&entry.sandbox, qualified) {
+        (Some(id), true) => {
+            let name = SandboxRef { id: id.clone(), generation: Some(entry.generation) };
+            crate::cube::api::with_sandbox_id(&body, &name).unwrap_or(body)
+        }
+        _ => body,
+    }
+}
+
+/// A settlement that could not be written stays as it is in the ledger (dispatched, charged): the reconciler finds
+/// out what became of it.
+fn settled(written: Result<(), LedgerError>) {
+    if let Err(error) = written {
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "a create could not be settled; the reconciler will"
+        );
+    }
 }

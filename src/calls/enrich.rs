@@ -7,11 +7,14 @@ use serde_json::{Map, Value};
 
 use super::governor::{Ask, Governor};
 use crate::cube::api::{LabelNames, Labels, Listed, set_members};
-use crate::rules::entry::Entry;
+use crate::rules::entry::{Entry, Origin};
 
-/// An item or detail with what is missing from it and stands in the ledger. What Cube shows stays as it is.
+/// An item or detail with what is missing from it and stands in the ledger. What Cube shows stays as it is, and so does
+/// what was not made through the warden: its application never sent our labels and must not find them.
 pub(super) fn item(governor: &Governor, ask: &Ask, entry: &Entry, text: &str) -> String {
-    let Ok(listed) = Listed::read(text) else { return text.to_owned() };
+    let Some(listed) = Listed::read(text).ok().filter(|_| entry.origin == Origin::Created) else {
+        return text.to_owned();
+    };
     let mut set = Vec::new();
     if listed.metadata.is_empty() {
         set.push(("metadata".to_owned(), metadata(governor, ask, entry)));
@@ -48,8 +51,11 @@ fn envd_version(entry: &Entry) -> String {
     version.unwrap_or("0.2.0").to_owned()
 }
 
-/// The metadata as the create sent it: the client's, with our labels.
+/// The metadata as the create sent it: the client's, with our labels. Of what was made round us nothing is known.
 fn metadata(governor: &Governor, ask: &Ask, entry: &Entry) -> String {
+    if entry.origin != Origin::Created {
+        return "{}".to_owned();
+    }
     let names = LabelNames::new(&ask.settings.identity.metadata_prefix);
     let kept = entry.metadata.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let mut metadata: BTreeMap<String, String> = kept.unwrap_or_default();

@@ -1,13 +1,16 @@
 //! What every governed call works with, and the one place where a request becomes its story.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response, StatusCode, header};
+use tokio::sync::watch;
 
+use super::admit::Fullness;
 use super::answers;
 use super::classify::{self, Act, Call};
 use super::identity::{self, Caller as Who};
@@ -16,7 +19,8 @@ use super::settings::{Mode, Settings};
 use super::throttle::Throttle;
 use super::waiting::Waiting;
 use super::{
-    connect, create_sandbox, delete_sandbox, list_sandboxes, objects, read_sandbox, touch, transparent,
+    connect, create_sandbox, delete_sandbox, list_sandboxes, objects, read_sandbox, shadow, touch,
+    transparent,
 };
 use crate::cube::client::{API_KEY, Client};
 use crate::deeds::Deeds;
@@ -28,13 +32,15 @@ use crate::time::{Clock, UnixMillis};
 use crate::verdict::{Reason, Refusal};
 
 /// Cube's own limit for bodies.
-const BODY_LIMIT: usize = 2 * 1024 * 1024;
+pub(super) const BODY_LIMIT: usize = 2 * 1024 * 1024;
 
 /// Governs calls.
 pub struct Governor {
     pub(super) settings: ArcSwap<Settings>,
     pub(super) throttle: ArcSwap<Throttle>,
     pub(super) waiting: Waiting,
+    pub(super) draining: watch::Sender<bool>,
+    pub(super) fullness: Mutex<HashMap<Bucket, Fullness>>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) cube: Arc<Client>,
     pub(super) deeds: Arc<Deeds>,
@@ -101,6 +107,8 @@ impl Governor {
             settings: ArcSwap::from_pointee(settings),
             throttle: ArcSwap::default(),
             waiting: Waiting::default(),
+            draining: watch::Sender::new(false),
+            fullness: Mutex::default(),
             ledger: wiring.ledger,
             cube: wiring.cube,
             deeds: wiring.deeds,
@@ -114,6 +122,11 @@ impl Governor {
         self.metrics.name_buckets(settings.policies.labels());
         self.settings.store(Arc::new(settings));
         self.throttle.store(Arc::default());
+    }
+
+    /// This warden is going away: creates that wait for a slot are told to try again elsewhere.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
     }
 
     /// The settings in force.
@@ -189,6 +202,13 @@ impl Governor {
     }
 }
 
+/// Reads that show the usage of all (the console's routes of old Cubes, Cube's own metrics) are an admin tenant's only.
+fn shows_everybody(who: &Who, path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    let shared = path.starts_with("/cubeapi/v1/templates") || path == "/cubeapi/v1/health";
+    !who.admin && !shared && (path.starts_with("/cubeapi") || path.starts_with("/metrics"))
+}
+
 fn ungoverned(metrics: &Metrics, ask: &Ask) -> Refusal {
     metrics.ungoverned_write();
     let message = format!(
@@ -218,11 +238,17 @@ impl Calls for Governor {
             self.metrics.passed();
             return Route::Pass;
         }
+        if settings.mode == Mode::Shadow {
+            return shadow::route(self, &call, head);
+        }
         let who = match self.admit_caller(&settings, head) {
             Ok(who) => who,
             Err(refusal) => return Route::Answer(self.refuse(&refusal, None)),
         };
         if matches!(call, Call::Pass | Call::ReadTemplate) {
+            if shows_everybody(&who, head.uri.path()) {
+                return Route::Answer(self.refuse(&answers::no_such(last_segment(head.uri.path())), None));
+            }
             self.metrics.passed();
             prepare_credential(self, &who, head);
             return Route::Pass;
@@ -238,6 +264,9 @@ impl Calls for Governor {
         let arrived = self.clock.now();
         if settings.mode == Mode::Transparent {
             return transparent::run(self, &settings, call, head, body).await;
+        }
+        if settings.mode == Mode::Shadow {
+            return shadow::run(self, settings, call, head, body, caller).await;
         }
         // The settings may have been reloaded between route and call: then the caller is looked up again.
         let who = head.extensions.remove::<Who>().map_or_else(|| self.admit_caller(&settings, &head), Ok);
@@ -270,10 +299,9 @@ impl Governor {
         let outcome = match reply {
             Err(answer) if answer.status() == StatusCode::GATEWAY_TIMEOUT => CallOutcome::Unknown,
             Err(_) => CallOutcome::Refused,
-            Ok(Reply::Forward(..)) => CallOutcome::Ok,
             Ok(Reply::Answer(answer)) if answer.status().is_client_error() => CallOutcome::ClientError,
             Ok(Reply::Answer(answer)) if answer.status().is_server_error() => CallOutcome::UpstreamError,
-            Ok(Reply::Answer(_)) => CallOutcome::Ok,
+            Ok(Reply::Answer(_) | Reply::Forward(..)) => CallOutcome::Ok,
         };
         self.metrics.called(call, outcome);
     }

@@ -188,10 +188,8 @@ impl Caller {
     /// # Errors
     /// 400 for a malformed half, 403 for a bucket of somebody else.
     pub fn bucket(&self, said: &Said<'_>) -> Result<Bucket, Refusal> {
-        let half = |header, label| Ok::<_, Refusal>(said.header(header)?.or_else(|| said.label(label)));
-        let namespace = half(NAMESPACE, "namespace")?.map(Namespace::new).transpose();
-        let namespace = namespace.map_err(|error| malformed(&error))?;
-        let env = half(ENV, "env")?.map(Env::new).transpose().map_err(|error| malformed(&error))?;
+        let namespace = self.half(said, NAMESPACE, "namespace", Namespace::new)?;
+        let env = self.half(said, ENV, "env", Env::new)?;
         let fits = |bucket: &&Bucket| {
             namespace.as_ref().is_none_or(|half| *half == bucket.namespace)
                 && env.as_ref().is_none_or(|half| *half == bucket.env)
@@ -206,6 +204,30 @@ impl Caller {
             env: env.unwrap_or_else(|| first.env.clone()),
         };
         if self.may_use(&bucket) { Ok(bucket) } else { Err(forbidden()) }
+    }
+
+    /// One half of a bucket, from its header or its metadata key.
+    fn half<T>(
+        &self,
+        said: &Said<'_>,
+        header: &'static str,
+        label: &str,
+        read: fn(&str) -> Result<T, crate::ids::Malformed>,
+    ) -> Result<Option<T>, Refusal> {
+        if let Some(value) = said.header(header)? {
+            return read(value).map(Some).map_err(|error| malformed(&error));
+        }
+        said.label(label).map_or(Ok(None), |value| self.label_or_theirs(read(value)))
+    }
+
+    /// A metadata value under one of our names. In open mode a value that is none of ours is the application's own word
+    /// (`env: "my env"`) and no reason to refuse it: nobody told it about us.
+    fn label_or_theirs<T>(&self, read: Result<T, crate::ids::Malformed>) -> Result<Option<T>, Refusal> {
+        match read {
+            Ok(value) => Ok(Some(value)),
+            Err(_) if self.tenant.is_none() => Ok(None),
+            Err(error) => Err(malformed(&error)),
+        }
     }
 
     fn which_buckets(&self) -> String {
@@ -224,15 +246,24 @@ impl Caller {
         if project.is_none()
             && run.is_none()
             && let Some(owner) = said.label("owner_id")
+            && let Some(id) = self.label_or_theirs(OwnerId::new(owner))?
         {
-            let id = OwnerId::new(owner).map_err(|error| malformed(&error))?;
             return Ok(Owner { id, origin: Origin::Named });
         }
+        let told = project.is_some() || run.is_some();
         let project = project.or_else(|| said.first_of(&said.keys.project_keys));
         let run = run.or_else(|| said.first_of(&said.keys.run_keys));
+        let nobody = || OwnerId::of_parts(bucket, "-", marker.as_str()).map_err(|error| malformed(&error));
+        if project.or(run).is_none() {
+            return Ok(Owner { id: nobody()?, origin: Origin::Request });
+        }
         let id = OwnerId::of_parts(bucket, project.unwrap_or("-"), run.unwrap_or(marker.as_str()));
-        let origin = if project.or(run).is_some() { Origin::Named } else { Origin::Request };
-        Ok(Owner { id: id.map_err(|error| malformed(&error))?, origin })
+        let id =
+            if told { id.map(Some).map_err(|error| malformed(&error))? } else { self.label_or_theirs(id)? };
+        match id {
+            Some(id) => Ok(Owner { id, origin: Origin::Named }),
+            None => Ok(Owner { id: nobody()?, origin: Origin::Request }),
+        }
     }
 }
 
@@ -368,8 +399,12 @@ mod tests {
             of(&[], &[("run", ""), ("project", "p")]).unwrap().0,
             "n.e.p.0123456789abcdef0123456789abcdef"
         );
-        assert_eq!(of(&[], &[("owner_id", "a b")]), Err(400));
-        assert_eq!(of(&[], &[("run", &"x".repeat(600))]), Err(400));
+        // In open mode an application's own words are no reason to refuse it; a header is about us.
+        let nobodys = Ok(("n.e.-.0123456789abcdef0123456789abcdef".into(), Origin::Request));
+        assert_eq!(of(&[], &[("owner_id", "a b")]), nobodys);
+        assert_eq!(of(&[], &[("run", &"x".repeat(600))]), nobodys);
+        let long: &'static str = Box::leak("x".repeat(600).into_boxed_str());
+        assert_eq!(of(&[("x-cube-run", long)], &[]), Err(400));
         assert_eq!(of(&[("x-cube-run", "a"), ("x-cube-run", "b")], &[]), Err(400));
         assert_eq!(owner("cw-", &[], &[("owner_id", "a b"), ("cw-owner_id", "mine")]), named("mine"));
     }

@@ -57,7 +57,8 @@ pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result
     Ok(Reply::Answer(Response::from_parts(head, Bytes::from(mended.text))))
 }
 
-fn unreadable(error: &crate::cube::api::BadAnswer) -> Refusal {
+/// A list that does not say what it must: nothing can be attributed.
+pub(super) fn unreadable(error: &crate::cube::api::BadAnswer) -> Refusal {
     tracing::error!(%error, "Cube's list cannot be read");
     let message = "the list of the Cube API cannot be read; try again, or ask your operator";
     Refusal::new(crate::verdict::Reason::UpstreamTimeout, message)

@@ -101,7 +101,7 @@ pub fn lifecycle(compat: &Compat, profile: &Profile, body: &CreateBody) -> Optio
     })
 }
 
-/// CubeMaster's code for "no more resource".
+/// The code of `CubeMaster` for "no more resource".
 const NO_MORE_RESOURCE: i64 = 130_597;
 /// How many characters of an error text are kept.
 const LONGEST_MESSAGE: usize = 1000;
@@ -336,6 +336,18 @@ mod tests {
         let mended = list(&Compat::default(), "e2b-code-interpreter/1", &before);
         assert_eq!(mended.text, before.replace("pausing", "paused"));
         assert_eq!(mended.made, [Mend::PausingState]);
-        assert_eq!(Mend::ALL.map(Mend::name).len(), 5);
+    }
+
+    /// CB31
+    #[test]
+    fn no_more_resource_is_said_as_what_it_is_and_nothing_else_is() {
+        let full = br#"{"code":500,"message":"CubeMaster returned error code 130597: no more resource"}"#;
+        let said = capacity(&Compat::default(), 500, full).unwrap();
+        assert_eq!(said.reason, Reason::CapacityExceeded);
+        assert!(said.message.contains("130597: no more resource"));
+        assert_eq!(capacity(&OFF, 500, full), None);
+        let other = br#"{"code":500,"message":"CubeMaster returned error code 130598: no more resource"}"#;
+        assert_eq!(capacity(&Compat::default(), 500, other), None);
+        assert_eq!(capacity(&Compat::default(), 503, full), None);
     }
 }

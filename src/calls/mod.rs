@@ -17,6 +17,7 @@ mod ownership;
 mod read_sandbox;
 pub mod seam;
 pub mod settings;
+mod shadow;
 mod throttle;
 mod touch;
 mod transparent;

@@ -2,17 +2,17 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
-use serde_json::value::RawValue;
 
 use super::answers;
 use super::classify::{Act, Call, Prefix, Verb};
 use super::create_sandbox::unreachable;
 use super::governor::{Ask, Governor, unavailable};
+use super::list_sandboxes::unreadable;
 use super::ownership::Owned;
 use super::seam::Reply;
 use super::touch::Touch;
 use super::wish::malformed;
-use crate::cube::api::{RollbackBody, SnapshotBody, SnapshotMade, snapshot_id};
+use crate::cube::api::{ListedObject, RollbackBody, SnapshotBody, SnapshotMade, snapshot_id, text_member};
 use crate::cube::client::Pace;
 use crate::cube::transport::TransportError;
 use crate::ids::{ObjectKind, SandboxRef};
@@ -31,7 +31,9 @@ pub(super) async fn make_snapshot(
     let body = ask.body.clone();
     let entry = match governor.owned(&ask, &sandbox).await? {
         Owned::Entry(entry) => entry,
-        Owned::Unrecorded => return Ok(Governor::forward(ask, &call, body)),
+        Owned::Unrecorded => {
+            return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Snapshot).await;
+        }
     };
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot };
     let answer = governor.touch(touch, &entry, Effect::None).await?;
@@ -66,7 +68,7 @@ pub(super) async fn rollback(
             let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot };
             governor.touch(touch, &entry, Effect::Running).await.map(Reply::Answer)
         }
-        Owned::Unrecorded => Ok(Governor::forward(ask, &call, body)),
+        Owned::Unrecorded => governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Snapshot).await,
     }
 }
 
@@ -115,8 +117,10 @@ pub(super) async fn volume(governor: &Governor, ask: Ask, verb: Verb, id: &str) 
 /// it: one global namespace is Cube's, and the name is all that shows.
 pub(super) async fn make_volume(governor: &Governor, ask: Ask) -> Result<Reply, Refusal> {
     let answer = governor.carry_object(&ask, Pace::Call).await?;
+    let id = text_member(answer.body(), "volumeID");
     if answer.status().is_success()
-        && let (Some(id), Some(bucket)) = (text_of(answer.body(), "volumeID"), ask.who.buckets.first())
+        && !id.is_empty()
+        && let Some(bucket) = ask.who.buckets.first()
     {
         governor.record_object(ObjectKind::Volume, &id, bucket).await;
     }
@@ -130,11 +134,6 @@ pub(super) fn write_template(ask: &Ask) -> Result<Reply, Refusal> {
     }
     let message = "templates are shared: only a tenant with admin = true may change them; ask your operator";
     Err(Refusal::new(Reason::UngovernedRoute, message))
-}
-
-fn text_of(body: &[u8], name: &str) -> Option<String> {
-    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
-    body.get(name)?.as_str().map(str::to_owned)
 }
 
 impl Governor {
@@ -173,18 +172,15 @@ impl Governor {
             return Ok(Reply::Answer(answers::mended(self, &ask, answer)));
         }
         let (mut head, body) = answer.into_parts();
-        let items: Vec<&RawValue> = serde_json::from_slice(&body).unwrap_or_default();
-        let id = |item: &&RawValue| {
-            let id = text_of(item.get().as_bytes(), id_field).unwrap_or_default();
-            snapshot_id(&id).map_or_else(|| id.clone(), str::to_owned)
-        };
-        let ids: Vec<String> = items.iter().map(id).collect();
+        let items = ListedObject::read_all(&body, id_field).map_err(|error| unreadable(&error))?;
+        let ids: Vec<String> =
+            items.iter().map(|item| snapshot_id(&item.id).unwrap_or(&item.id).to_owned()).collect();
         let buckets = self.ledger.object_buckets(kind, &ids).await.map_err(|error| unavailable(&error))?;
         let own = items
             .iter()
             .zip(buckets)
             .filter(|(_, bucket)| bucket.as_ref().is_some_and(|bucket| ask.who.may_use(bucket)));
-        let own: Vec<&str> = own.map(|(item, _)| item.get()).collect();
+        let own: Vec<&str> = own.map(|(item, _)| item.raw.as_str()).collect();
         head.headers.remove(header::CONTENT_LENGTH);
         head.headers.remove(header::TRANSFER_ENCODING);
         Ok(Reply::Answer(Response::from_parts(head, Bytes::from(format!("[{}]", own.join(","))))))

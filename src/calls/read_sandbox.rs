@@ -33,7 +33,7 @@ pub(super) async fn get(
     };
     if ask.head.method == Method::HEAD {
         let body = ask.body.clone();
-        return Ok(Governor::forward(ask, &call, body));
+        return Ok(Governor::forward(&ask, &call, body));
     }
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body: Bytes::new(), pace: Pace::Call };
     let answer = governor.send(&touch).await.map_err(|error| unanswered(&error))?;
@@ -60,7 +60,7 @@ pub(super) async fn other(
     }
     let call = Call::Sandbox { act, prefix, sandbox: sandbox.clone() };
     let body = ask.body.clone();
-    Ok(Governor::forward(ask, &call, body))
+    Ok(Governor::forward(&ask, &call, body))
 }
 
 /// Cube did not answer a read; nothing can have happened.

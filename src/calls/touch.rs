@@ -50,7 +50,7 @@ impl Governor {
             Ok(answer) => match outcome::outcome(Asked::Write, answer.status().as_u16(), answer.body()) {
                 Outcome::Done => effect,
                 Outcome::Refused { .. } => Effect::None,
-                Outcome::Unknown => return self.unsettled(&touch, answer.clone()),
+                Outcome::Unknown => return Ok(self.unsettled(&touch, answer.clone())),
             },
             Err(TransportError::NotSent(_)) => Effect::None,
             Err(error @ TransportError::Lost(_)) => return Err(lost(error)),
@@ -79,13 +79,13 @@ impl Governor {
         Ok(answer)
     }
 
-    fn unsettled(&self, touch: &Touch<'_>, answer: Response<Bytes>) -> Result<Response<Bytes>, Refusal> {
+    fn unsettled(&self, touch: &Touch<'_>, answer: Response<Bytes>) -> Response<Bytes> {
         tracing::warn!(
             call = touch.call.name(),
             status = answer.status().as_u16(),
             "the outcome of a call is unknown"
         );
-        Ok(answers::mended(self, touch.ask, answer))
+        answers::mended(self, touch.ask, answer)
     }
 
     /// Cube does not know a sandbox that the ledger calls alive: it is asked about once more, by GET.
@@ -95,8 +95,25 @@ impl Governor {
         }
     }
 
-    /// A call that may touch what has no record (open mode): straight on.
-    pub(super) fn forward(ask: Ask, call: &Call, body: Bytes) -> Reply {
+    /// A call on what has no record (open mode): nothing is registered, but what SDKs cannot read is mended all the same.
+    pub(super) async fn touch_unrecorded(
+        &self,
+        ask: &Ask,
+        call: Call,
+        sandbox: &SandboxRef,
+        body: Bytes,
+        pace: Pace,
+    ) -> Result<Reply, Refusal> {
+        let answer = self.send(&Touch { ask, call, sandbox, body, pace }).await;
+        let answer = answer.map_err(|error| match error {
+            TransportError::NotSent(_) => unreachable(&error),
+            TransportError::Lost(_) => lost(&error),
+        })?;
+        Ok(Reply::Answer(answers::mended(self, ask, answer)))
+    }
+
+    /// A call on what has no record (open mode), or that changes nothing: straight on.
+    pub(super) fn forward(ask: &Ask, call: &Call, body: Bytes) -> Reply {
         let head = ask.head_to(&call.upstream_path().unwrap_or_default());
         Reply::Forward(head, body)
     }
@@ -126,9 +143,11 @@ pub(super) async fn deadline(
     let call = Call::Sandbox { act, prefix, sandbox: sandbox.clone() };
     let entry = match governor.owned(&ask, &sandbox).await {
         Ok(Owned::Entry(entry)) => entry,
-        Ok(Owned::Unrecorded) => return Ok(Governor::forward(ask, &call, body)),
+        Ok(Owned::Unrecorded) => {
+            return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Call).await;
+        }
         Err(refusal) if refusal.reason == Reason::LedgerUnavailable && lengthens => {
-            return governor.lengthen_unseen(ask, &call, &sandbox, seconds, body, refusal);
+            return governor.lengthen_unseen(&ask, &call, &sandbox, seconds, body, refusal);
         }
         Err(refusal) => return Err(refusal),
     };
@@ -173,7 +192,7 @@ impl Governor {
     /// The ledger cannot be asked: a timeout that only lengthens passes for what this process knows to be the caller's.
     fn lengthen_unseen(
         &self,
-        ask: Ask,
+        ask: &Ask,
         call: &Call,
         sandbox: &SandboxRef,
         seconds: Option<i64>,
@@ -204,7 +223,7 @@ pub(super) async fn pause(
     let body = ask.body.clone();
     let entry = match governor.owned(&ask, &sandbox).await? {
         Owned::Entry(entry) => entry,
-        Owned::Unrecorded => return Ok(Governor::forward(ask, &call, body)),
+        Owned::Unrecorded => return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Wake).await,
     };
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Wake };
     governor.touch(touch, &entry, Effect::Paused).await.map(Reply::Answer)
@@ -221,7 +240,7 @@ pub(super) async fn network(
     let body = ask.body.clone();
     let entry = match governor.owned(&ask, &sandbox).await? {
         Owned::Entry(entry) => entry,
-        Owned::Unrecorded => return Ok(Governor::forward(ask, &call, body)),
+        Owned::Unrecorded => return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Call).await,
     };
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call };
     governor.touch(touch, &entry, Effect::None).await.map(Reply::Answer)

@@ -5,7 +5,7 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 
 use super::classify::{Act, Call};
-use super::governor::Governor;
+use super::governor::{BODY_LIMIT, Governor};
 use super::mends::{self, Mend};
 use super::seam::{Reply, Route};
 use super::settings::{Compat, Settings};
@@ -17,13 +17,13 @@ pub(super) fn route(governor: &Governor, settings: &Settings, call: &Call, head:
     governor.metrics.passed();
     governor.cube.swap_credential(&mut head.headers);
     strip_suffix(call, head);
-    if wants_v1(&settings.compat, call) || wants_items(&settings.compat, call, head) {
-        return Route::Govern { body_limit: 2 * 1024 * 1024 };
+    if wants_v1(settings.compat, call) || wants_items(settings.compat, call, head) {
+        return Route::Govern { body_limit: BODY_LIMIT };
     }
     Route::Pass
 }
 
-fn strip_suffix(call: &Call, head: &mut Parts) {
+pub(super) fn strip_suffix(call: &Call, head: &mut Parts) {
     let Call::Sandbox { .. } = call else { return };
     let (Some(path), query) = (call.upstream_path(), head.uri.query()) else { return };
     let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
@@ -34,7 +34,7 @@ fn strip_suffix(call: &Call, head: &mut Parts) {
     }
 }
 
-fn wants_v1(compat: &Compat, call: &Call) -> bool {
+fn wants_v1(compat: Compat, call: &Call) -> bool {
     let v2 = match call {
         Call::Create(prefix) | Call::Sandbox { act: Act::Connect, prefix, .. } => prefix.is_v2(),
         _ => false,
@@ -42,7 +42,7 @@ fn wants_v1(compat: &Compat, call: &Call) -> bool {
     v2 && compat.v2_create
 }
 
-fn wants_items(compat: &Compat, call: &Call, head: &Parts) -> bool {
+fn wants_items(compat: Compat, call: &Call, head: &Parts) -> bool {
     let agent = head.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
     let reads = matches!(call, Call::List(_) | Call::Sandbox { act: Act::Get, .. });
     let mends = compat.missing_end_at || compat.pausing_state;
@@ -66,7 +66,7 @@ pub(super) async fn run(
             return Reply::Answer(super::answers::refusal(&super::read_sandbox::unanswered(&error)));
         }
     };
-    if wants_v1(&settings.compat, &call) {
+    if wants_v1(settings.compat, &call) {
         let create = matches!(call, Call::Create(_));
         governor.cube.learn(if create { Probe::V2Create } else { Probe::V2Connect }, &answer);
         if mends::falls_back_to_v1(&settings.compat, answer.status().as_u16(), answer.body()) {

@@ -60,14 +60,13 @@ impl Wish {
 
     /// What the ledger is asked for.
     pub(super) fn ledger_ask(&self, ask: &Ask, key: Option<IdempotencyKey>) -> ledger::Ask {
-        let metadata = serde_json::to_string(&self.body.metadata).ok();
         ledger::Ask {
             marker: self.marker.clone(),
             bucket: self.bucket.clone(),
             owner: self.owner.id.clone(),
             tenant: ask.who.tenant.clone(),
             template: self.body.template_id.clone().unwrap_or_default(),
-            metadata: metadata.filter(|text| text.len() <= KEPT && !self.body.metadata.is_empty()),
+            metadata: self.body.metadata_json().filter(|text| text.len() <= KEPT),
             key,
         }
     }
@@ -75,6 +74,12 @@ impl Wish {
     /// The end that Cube grants from `now` on; `None`: never.
     pub(super) fn deadline_from(&self, now: UnixMillis) -> Option<UnixMillis> {
         let seconds = u64::try_from(self.timeout?).ok()?;
+        Some(now.plus(Duration::from_secs(seconds)))
+    }
+
+    /// The end that Cube grants if the client's own timeout goes up, unedited.
+    pub(super) fn asked_deadline(&self, now: UnixMillis) -> Option<UnixMillis> {
+        let seconds = u64::try_from(self.body.timeout?).ok()?;
         Some(now.plus(Duration::from_secs(seconds)))
     }
 

@@ -4,24 +4,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use async_trait::async_trait;
+use bytes::Bytes;
 use http::Method;
+use http::request::Parts;
+use tokio::sync::watch;
 
+use crate::admin::{Admin, Health, Outlook};
 use crate::calls::classify::Call;
-use crate::calls::governor::{self, Governor};
+use crate::calls::governor::{Governor, Wiring as CallsWiring};
 use crate::calls::mends::Mend;
-use crate::calls::settings::Adopt;
+use crate::calls::seam::{Caller, Calls, Reply, Route};
+use crate::calls::settings::{Adopt, Mode};
 use crate::config::Settings;
 use crate::cube::api::LabelNames;
 use crate::cube::client::Client;
 use crate::cube::transport::{self, ClockTimer, Transport};
 use crate::deeds::Deeds;
+use crate::ids::Bucket;
 use crate::ledger::{self, Ledger};
 use crate::proxy::{self, Ending, Finished, Observer, Proxy};
 use crate::rules::entry::Timing;
+use crate::rules::policy::Policies;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
 use crate::store::settings::Settings as StoreSettings;
-use crate::tasks::{self, Tasks};
+use crate::tasks::{self, Kills, Tasks};
 use crate::telemetry::{Asker, Metrics, Names};
 use crate::time::{Chance, Clock};
 
@@ -40,6 +48,10 @@ pub struct Warden {
     pub metrics: Arc<Metrics>,
     /// The Cube API.
     pub cube: Arc<Client>,
+    /// The operator's view.
+    pub admin: Arc<Admin>,
+    deeds: Arc<Deeds>,
+    under_way: Arc<UnderWay>,
 }
 
 /// Opens the store that the settings name.
@@ -81,7 +93,7 @@ impl Warden {
         let deeds = Arc::new(deeds);
         let governor = Arc::new(Governor::new(
             settings.calls.clone(),
-            governor::Wiring {
+            CallsWiring {
                 ledger: Arc::clone(&ledger),
                 cube: Arc::clone(&cube),
                 deeds: Arc::clone(&deeds),
@@ -94,30 +106,94 @@ impl Warden {
             tasks::Wiring {
                 ledger: Arc::clone(&ledger),
                 cube: Arc::clone(&cube),
-                deeds,
+                deeds: Arc::clone(&deeds),
                 metrics: Arc::clone(&metrics),
                 clock: Arc::clone(&clock),
             },
         ));
         tasks.start().await.context("take over what an earlier process left")?;
         let through = transport(settings, &metrics, &clock, Asker::PassThrough)?;
+        let under_way = Arc::new(UnderWay { governor: Arc::clone(&governor), calls: watch::Sender::new(()) });
         let proxy = Proxy::build(
             skin(settings),
             proxy::Wiring {
-                calls: Arc::clone(&governor) as _,
+                calls: Arc::clone(&under_way) as _,
                 upstream: through,
                 observer: Arc::new(Counted(Arc::clone(&metrics))),
                 clock,
                 chance,
             },
         );
-        Ok(Self { ledger, governor, tasks, proxy, metrics, cube })
+        let outlook = Arc::new(View { governor: Arc::clone(&governor), tasks: Arc::clone(&tasks) });
+        let token = settings.admin.token.clone();
+        let admin = Arc::new(Admin::new(token, Arc::clone(&ledger), Arc::clone(&metrics), outlook));
+        Ok(Self { ledger, governor, tasks, proxy, metrics, cube, admin, deeds, under_way })
+    }
+
+    /// Ready when nothing is under way: no governed call, awaited or not, and no kill that they left to be carried out.
+    pub async fn finish(&self) {
+        self.under_way.calls.closed().await;
+        if let Err(error) = self.tasks.tick_due().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "what is due could not be looked at");
+        }
+        self.deeds.kills_over().await;
     }
 
     /// Takes what may change at run time into force.
     pub fn reload(&self, settings: &Settings) {
         self.governor.reload(settings.calls.clone());
         self.tasks.reload(task_rules(settings));
+    }
+}
+
+/// Governs, and knows whether any call is under way.
+struct UnderWay {
+    governor: Arc<Governor>,
+    /// Each call holds a receiver.
+    calls: watch::Sender<()>,
+}
+
+#[async_trait]
+impl Calls for UnderWay {
+    fn route(&self, head: &mut Parts) -> Route {
+        self.governor.route(head)
+    }
+
+    async fn call(&self, head: Parts, body: Bytes, caller: Caller) -> Reply {
+        let _until_the_end = self.calls.subscribe();
+        self.governor.call(head, body, caller).await
+    }
+}
+
+/// What the operator sees of calls and tasks.
+struct View {
+    governor: Arc<Governor>,
+    tasks: Arc<Tasks>,
+}
+
+impl Outlook for View {
+    fn policies(&self) -> Policies {
+        self.governor.settings().policies.clone()
+    }
+
+    fn global_limit(&self) -> Option<u32> {
+        self.governor.settings().admission.global_limit
+    }
+
+    fn waiting(&self, bucket: &Bucket) -> usize {
+        self.governor.waiting(bucket)
+    }
+
+    fn health(&self) -> Health {
+        let status = self.tasks.status();
+        Health {
+            upstream_up: status.upstream_up,
+            listing_off: status.listing_off,
+            last_inventory: status.last_inventory,
+            ledger_error: status.ledger_error,
+            corrupt_records: status.corrupt_records,
+            foreign: self.tasks.foreign(),
+        }
     }
 }
 
@@ -132,7 +208,7 @@ impl Observer for Counted {
     }
 }
 
-fn transport(
+pub(super) fn transport(
     settings: &Settings,
     metrics: &Arc<Metrics>,
     clock: &Arc<dyn Clock>,
@@ -154,7 +230,7 @@ fn transport(
 
 fn skin(settings: &Settings) -> proxy::Settings {
     proxy::Settings {
-        request_ids: settings.calls.mode != crate::calls::settings::Mode::Transparent,
+        request_ids: settings.calls.mode != Mode::Transparent,
         answer_limit: settings.proxy.answer_timeout,
         body_patience: settings.proxy.body_timeout,
         idle: settings.proxy.idle,
@@ -170,6 +246,7 @@ fn task_rules(settings: &Settings) -> tasks::Rules {
             Adopt::Into(bucket) => tasks::Adopt::Into(bucket.clone()),
         },
         labels: LabelNames::new(&settings.calls.identity.metadata_prefix),
+        kills: if settings.calls.mode == Mode::Enforce { Kills::CarriedOut } else { Kills::Withheld },
     }
 }
 

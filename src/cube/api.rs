@@ -10,7 +10,10 @@ mod labels;
 mod small;
 mod splice;
 
-pub use answers::{BadAnswer, CreatedSandbox, Detail, Listed, SandboxState, SnapshotMade, with_sandbox_id};
+pub use answers::{
+    BadAnswer, CreatedSandbox, Detail, Listed, ListedObject, SandboxState, SnapshotMade, text_member,
+    with_sandbox_id,
+};
 pub use create::{CreateBody, Edited, Edits, Lifecycle, OnTimeout};
 pub use labels::{LabelNames, Labels, MANAGED_BY};
 pub use small::{ConnectBody, RefreshBody, RollbackBody, SnapshotBody, TimeoutBody};

@@ -48,6 +48,12 @@ impl Deeds {
         while done.changed().await.is_ok() {}
     }
 
+    /// How many kills are under way in this process.
+    #[must_use]
+    pub fn kills_running(&self) -> usize {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Starts a try, or finds the one under way; what is returned changes never and closes when the try has ended.
     pub fn start_kill(self: &Arc<Self>, marker: &Marker) -> watch::Receiver<()> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,6 +72,15 @@ impl Deeds {
             drop(ends);
         });
         done
+    }
+
+    /// Ready when no kill is under way in this process. What a client lent for a kill does not outlive the process, so a
+    /// process that ends waits for it.
+    pub async fn kills_over(&self) {
+        let one = || self.running.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned();
+        while let Some(mut done) = one() {
+            while done.changed().await.is_ok() {}
+        }
     }
 
     async fn try_once(&self, marker: &Marker) -> Result<(), LedgerError> {

@@ -3,7 +3,9 @@
 //! A decision that changes an entry is written in the same commit. A refusal changes nothing and may come by the thousand:
 //! it is noted, and the notes are written together by a task. Client metadata never enters the log.
 
+use std::collections::HashMap;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -11,10 +13,19 @@ use super::{Ledger, LedgerError};
 use crate::ids::{Bucket, OwnerId, SandboxId};
 use crate::rules::entry::{Actor, Entry};
 use crate::store::Batch;
-use crate::time::UnixMillis;
+use crate::time::{UnixMillis, parse_rfc3339};
 
-/// At most this many notes wait for the task; more are dropped and counted in the next record.
-const MOST_NOTES: usize = 4096;
+/// How many of the oldest records are looked at when the log is trimmed.
+const LOOK: usize = 1000;
+/// Of each reason so many notes are written in full at a time; the rest are counted in one record.
+const MOST_OF_A_REASON: u64 = 32;
+
+/// Decisions that changed nothing and are not written yet.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    kept: Vec<Decision>,
+    seen: HashMap<String, u64>,
+}
 
 /// One decision.
 #[derive(Clone, Debug)]
@@ -93,11 +104,15 @@ impl Decision {
 }
 
 impl Ledger {
-    /// Notes a decision that changed nothing; a task writes it soon.
+    /// Notes a decision that changed nothing; a task writes it soon. Of each reason only some are kept in full between
+    /// two writes, the others are counted: whoever provokes refusals must not wash the log away.
     pub fn note(&self, decision: Decision) {
+        let reason = decision.fields.get("reason").map(ToString::to_string).unwrap_or_default();
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() < MOST_NOTES {
-            notes.push(decision);
+        let seen = notes.seen.entry(reason).or_default();
+        *seen += 1;
+        if *seen <= MOST_OF_A_REASON {
+            notes.kept.push(decision);
         }
     }
 
@@ -107,15 +122,20 @@ impl Ledger {
     /// [`LedgerError`] if the store fails; the notes are kept for the next time.
     pub async fn write_notes(&self) -> Result<usize, LedgerError> {
         let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
-        if notes.is_empty() {
+        let more = notes.seen.iter().filter(|(_, seen)| **seen > MOST_OF_A_REASON).map(|(reason, seen)| {
+            Decision::new("more_of_the_same", reason.trim_matches('"')).with("count", seen - MOST_OF_A_REASON)
+        });
+        let records: Vec<Decision> = notes.kept.iter().cloned().chain(more).collect();
+        if records.is_empty() {
             return Ok(0);
         }
-        let written = self.append(&notes).await;
+        let written = self.append(&records).await;
         if written.is_err() {
-            let mut kept = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-            let newer = std::mem::replace(&mut *kept, notes);
-            kept.extend(newer);
-            kept.truncate(MOST_NOTES);
+            // Kept for the next time, but no more than one round's worth.
+            let mut newer = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            if newer.kept.is_empty() {
+                *newer = notes;
+            }
         }
         written
     }
@@ -137,11 +157,19 @@ impl Ledger {
         Ok(logged.iter().map(|logged| (logged.sequence, text(&logged.value))).collect())
     }
 
-    /// Keeps the log within `keep` records, and drops those up to `through`.
+    /// Keeps the log within `keep` records, and drops what is older than `age`, some at a time.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
-    pub async fn trim_decisions(&self, keep: u64, through: u64) -> Result<(), LedgerError> {
+    pub async fn trim_decisions(&self, keep: u64, age: Duration) -> Result<(), LedgerError> {
+        let since = self.now().await?.minus(age);
+        let oldest = self.decisions(0, LOOK).await?;
+        let old = oldest.iter().take_while(|(_, text)| {
+            let record: Option<Value> = serde_json::from_str(text).ok();
+            let at = record.as_ref().and_then(|record| record.get("at")).and_then(Value::as_str);
+            at.and_then(parse_rfc3339).is_some_and(|at| at < since)
+        });
+        let through = old.last().map_or(0, |(sequence, _)| *sequence);
         Ok(self.store.trim_log(keep, through).await?)
     }
 }

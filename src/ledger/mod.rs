@@ -84,7 +84,7 @@ pub struct Ledger {
     instance: InstanceId,
     chance: Chance,
     known: Mutex<HashMap<SandboxId, Known>>,
-    notes: Mutex<Vec<Decision>>,
+    notes: Mutex<decisions::Notes>,
     work: Notify,
 }
 
@@ -270,11 +270,12 @@ async fn read_or_found(store: &dyn Store, chance: &Chance) -> Result<Meta, Ledge
     for _ in 0..ATTEMPTS {
         let Snapshot { now, records } = store.read(&[Key::Meta]).await?;
         if records[0].version > 0 {
-            let meta: Meta = schema::decode(&records[0].value).map_err(|what| corrupt(&Key::Meta, what))?;
-            if meta.format > schema::FORMAT {
-                return Err(LedgerError::LaterFormat { found: meta.format, known: schema::FORMAT });
+            // A later format may lack or rename all else: it is asked for by itself first.
+            let found = schema::format_of(&records[0].value).map_err(|what| corrupt(&Key::Meta, what))?;
+            if found > schema::FORMAT {
+                return Err(LedgerError::LaterFormat { found, known: schema::FORMAT });
             }
-            return Ok(meta);
+            return schema::decode(&records[0].value).map_err(|what| corrupt(&Key::Meta, what));
         }
         let meta = Meta { format: schema::FORMAT, ledger: chance.hex(8), epoch: now.0, imported: false };
         let batch = Batch {

@@ -3,7 +3,7 @@
 use super::settle::PAGE;
 use super::{Ledger, LedgerError, entry_in, marker_in};
 use crate::ids::{Bucket, Marker, SandboxId};
-use crate::rules::entry::{Entry, State};
+use crate::rules::entry::Entry;
 use crate::store::schema::{Key, Set};
 use crate::time::UnixMillis;
 
@@ -162,8 +162,12 @@ impl Ledger {
     ) -> Result<Vec<Entry>, LedgerError> {
         let now = self.now().await?;
         let (mut entries, _) = self.charged(bucket).await?;
+        let grace = self.settings.timing.deadline_grace;
         entries.retain(|entry| {
-            matches!(entry.state, State::Live(_)) && entry.deadline.is_some_and(|deadline| deadline <= now)
+            let passed = entry.deadline.filter(|deadline| *deadline <= now && entry.usable());
+            // Not those that were asked about lately and live: they have a later appointment.
+            passed
+                .is_some_and(|deadline| entry.due.is_none_or(|due| due <= now || due == deadline.plus(grace)))
         });
         entries.sort_by_key(|entry| entry.deadline);
         entries.truncate(most);

@@ -11,6 +11,12 @@
 //! the fence); nothing becomes gone without proof. Each event is a method that returns the entry as it would be, and
 //! does nothing; an event that does not fit the state is [`Unfit`], never a silent change.
 
+mod birth;
+mod end;
+#[cfg(test)]
+pub(super) mod tests;
+mod usage;
+
 use std::time::Duration;
 
 use crate::ids::{
@@ -67,7 +73,7 @@ impl Default for Timing {
 }
 
 /// How an entry came into the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// Asked for through the warden.
     Created,
@@ -78,7 +84,7 @@ pub enum Origin {
 }
 
 /// CPU and memory, for reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Thousandths of a CPU.
     pub cpu_milli: u64,
@@ -87,7 +93,7 @@ pub struct Shape {
 }
 
 /// A call under way upstream that touches the sandbox. It lapses by itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operation {
     /// Which registration.
     pub id: OperationId,
@@ -98,7 +104,7 @@ pub struct Operation {
 }
 
 /// Who wants an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Actor {
     /// The tenant's own DELETE (or `timeout 0`).
     Client,
@@ -111,6 +117,15 @@ pub enum Actor {
 }
 
 impl Actor {
+    /// Whether it gives way to a call under way: the warden's own wishes do, the holder's and an operator's do not.
+    #[must_use]
+    pub fn yields(self) -> bool {
+        match self {
+            Self::Abandoned | Self::Recovery => true,
+            Self::Client | Self::Operator => false,
+        }
+    }
+
     /// The name in records.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -124,7 +139,7 @@ impl Actor {
 }
 
 /// What makes us sure that a sandbox does not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Proof {
     /// DELETE answered 204.
     Deleted,
@@ -153,7 +168,7 @@ impl Proof {
 }
 
 /// A written-down intent to kill and how far it got.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Kill {
     /// Who wanted it.
     pub actor: Actor,
@@ -166,7 +181,7 @@ pub struct Kill {
 }
 
 /// Running or paused; both hold a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activity {
     /// Running, as far as known.
     Running,
@@ -175,7 +190,7 @@ pub enum Activity {
 }
 
 /// Where an entry stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// A slot is held; nothing was sent.
     Reserved,
@@ -226,7 +241,7 @@ impl State {
 }
 
 /// One sandbox, or one create on its way, keyed by its marker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// The key, also Cube's `cw_marker`.
     pub marker: Marker,
@@ -348,313 +363,6 @@ impl Entry {
 
     fn unfit(&self) -> Unfit {
         Unfit::State(self.state.name())
-    }
-
-    /// reserved → dispatched: from here on bytes may go upstream.
-    ///
-    /// # Errors
-    /// [`Unfit`] in any other state.
-    pub fn dispatch(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
-        match self.state {
-            State::Reserved => {}
-            _ => return Err(self.unfit()),
-        }
-        self.state = State::Dispatched;
-        self.dispatched = Some(now);
-        self.due = Some(now.plus(timing.settle));
-        Ok(self)
-    }
-
-    /// dispatched, ambiguous → live: it exists.
-    ///
-    /// # Errors
-    /// [`Unfit`] in any other state.
-    pub fn born(mut self, birth: Birth, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
-        match self.state {
-            State::Dispatched | State::Ambiguous { .. } => {}
-            _ => return Err(self.unfit()),
-        }
-        self.sandbox = Some(birth.sandbox);
-        self.answer = birth.answer;
-        self.deadline = birth.deadline;
-        self.first_seen = Some(now);
-        self.last_sign = now;
-        self.state = State::Live(Activity::Running);
-        Ok(self.reschedule(timing))
-    }
-
-    /// reserved, dispatched → refused: Cube definitely did not make it.
-    ///
-    /// # Errors
-    /// [`Unfit`] in any other state.
-    pub fn refuse(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
-        match self.state {
-            State::Reserved | State::Dispatched => {}
-            _ => return Err(self.unfit()),
-        }
-        self.state = State::Refused;
-        self.due = Some(now.plus(timing.tombstone));
-        Ok(self)
-    }
-
-    /// reserved → gone: nothing was ever sent.
-    ///
-    /// # Errors
-    /// [`Unfit`] in any other state.
-    pub fn lapse(self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
-        match self.state {
-            State::Reserved => Ok(self.bury(Proof::NeverSent, now, timing)),
-            _ => Err(self.unfit()),
-        }
-    }
-
-    /// dispatched → ambiguous: the answer was lost, or its process died.
-    ///
-    /// # Errors
-    /// [`Unfit`] in any other state.
-    pub fn lose(mut self, now: UnixMillis) -> Result<Self, Unfit> {
-        match self.state {
-            State::Dispatched => {}
-            _ => return Err(self.unfit()),
-        }
-        self.state = State::Ambiguous { misses: 0 };
-        self.due = Some(now);
-        Ok(self)
-    }
-
-    /// ambiguous → live (claimable, for a while) or killing (nobody could claim it): a listing showed its marker.
-    ///
-    /// # Errors
-    /// [`Unfit`] in any other state.
-    pub fn found(self, birth: Birth, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
-        match self.state {
-            State::Ambiguous { .. } => {}
-            _ => return Err(self.unfit()),
-        }
-        let claimable = self.claim.is_some();
-        let mut live = self.born(birth, now, timing)?;
-        if claimable {
-            live.claim_until = Some(now.plus(timing.claim));
-            return Ok(live.reschedule(timing));
-        }
-        live.condemn(Actor::Recovery, now)
-    }
-
-    /// A retry proved to be the same: the found create is its own again.
-    ///
-    /// # Errors
-    /// [`Unfit`] unless live.
-    pub fn claimed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
-        if !self.usable() {
-            return Err(self.unfit());
-        }
-        self.claim_until = None;
-        self.last_sign = now;
-        Ok(self.reschedule(timing))
-    }
-
-    /// A trusted listing did not show it. Three of them, the last at least `horizon` after dispatch: it never came.
-    ///
-    /// # Errors
-    /// [`Unfit`] unless ambiguous.
-    pub fn missed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
-        let State::Ambiguous { misses } = self.state else { return Err(self.unfit()) };
-        let horizon = self.dispatched.unwrap_or(self.asked).plus(timing.horizon);
-        if misses + 1 >= 3 && now >= horizon {
-            return Ok(self.bury(Proof::NeverCame, now, timing));
-        }
-        self.state = State::Ambiguous { misses: misses.saturating_add(1) };
-        self.due = Some(now.plus(timing.search));
-        Ok(self)
-    }
-
-    /// The search could not be made; again later.
-    ///
-    /// # Errors
-    /// [`Unfit`] unless ambiguous.
-    pub fn search_failed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
-        let State::Ambiguous { .. } = self.state else { return Err(self.unfit()) };
-        self.due = Some(now.plus(timing.search));
-        Ok(self)
-    }
-
-    /// A call that touches the sandbox begins.
-    ///
-    /// # Errors
-    /// [`Unfit`] unless live: from killing there is no way back.
-    pub fn begin(mut self, operation: Operation, now: UnixMillis) -> Result<Self, Unfit> {
-        if !self.usable() {
-            return Err(self.unfit());
-        }
-        self.operations.retain(|other| other.until > now);
-        self.operations.push(operation);
-        self.last_sign = now;
-        self.claim_until = None;
-        Ok(self)
-    }
-
-    /// A call that touched the sandbox has ended, in whatever state the entry is by now.
-    #[must_use]
-    pub fn end(mut self, operation: &OperationId, effect: Effect, now: UnixMillis, timing: &Timing) -> Self {
-        self.operations.retain(|other| other.id != *operation && other.until > now);
-        if !self.usable() {
-            return self;
-        }
-        self.last_sign = now;
-        self = match effect {
-            Effect::None => self,
-            Effect::Paused => self.observed(Activity::Paused(now)),
-            Effect::Running => self.observed(Activity::Running),
-            Effect::Deadline(deadline) => Self { deadline, ..self },
-            Effect::RunningUntil(deadline) => Self { deadline, ..self.observed(Activity::Running) },
-        };
-        self.reschedule(timing)
-    }
-
-    /// Cube showed it running or paused. A pause keeps the time it was first seen.
-    #[must_use]
-    pub fn observed(mut self, activity: Activity) -> Self {
-        match (&self.state, activity) {
-            (State::Live(Activity::Paused(_)), Activity::Paused(_)) => {}
-            (State::Live(_), seen) => self.state = State::Live(seen),
-            _ => {}
-        }
-        self
-    }
-
-    /// Looked at because its deadline had passed, and it lives: look again later, more and more seldom.
-    #[must_use]
-    pub fn outlived(mut self, now: UnixMillis, timing: &Timing) -> Self {
-        let overdue = self.deadline.map_or(Duration::ZERO, |deadline| now.since(deadline));
-        let wait = overdue.clamp(timing.deadline_grace, Duration::from_secs(60));
-        self.due = Some(now.plus(wait));
-        self
-    }
-
-    /// live → killing: condemned. From here on there is no way back.
-    ///
-    /// # Errors
-    /// [`Unfit::Busy`] if a call is under way and the actor is neither the holder nor an operator; [`Unfit::State`]
-    /// unless live.
-    pub fn condemn(mut self, actor: Actor, now: UnixMillis) -> Result<Self, Unfit> {
-        if !self.usable() {
-            return Err(self.unfit());
-        }
-        if self.busy(now) && matches!(actor, Actor::Recovery) {
-            return Err(Unfit::Busy);
-        }
-        self.state = State::Killing(Kill { actor, since: now, attempts: 0, absent_once: false });
-        self.claim_until = None;
-        self.due = Some(now);
-        Ok(self)
-    }
-
-    /// gone, refused → killing: Cube shows the dead alive. It is charged and killed again.
-    ///
-    /// # Errors
-    /// [`Unfit`] unless dead.
-    pub fn resurrect(mut self, sandbox: SandboxId, now: UnixMillis) -> Result<Self, Unfit> {
-        if self.charged() {
-            return Err(self.unfit());
-        }
-        self.sandbox = Some(sandbox);
-        self.first_seen.get_or_insert(now);
-        self.state =
-            State::Killing(Kill { actor: Actor::Recovery, since: now, attempts: 0, absent_once: false });
-        self.due = Some(now);
-        Ok(self)
-    }
-
-    /// live, killing, quarantined → gone, if the proof holds: nothing in flight, and a 404 is believed only of what is
-    /// not newborn (or whose deadline has passed).
-    ///
-    /// # Errors
-    /// [`Unfit`] if the proof does not hold.
-    pub fn absent(self, proof: Proof, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
-        match self.state {
-            State::Live(_) | State::Killing(_) | State::Quarantined(_) => {}
-            _ => return Err(self.unfit()),
-        }
-        if self.busy(now) {
-            return Err(Unfit::Busy);
-        }
-        if proof != Proof::Deleted && self.newborn(now, timing) {
-            return Err(Unfit::Newborn);
-        }
-        Ok(self.bury(proof, now, timing))
-    }
-
-    /// A try to kill it did not end in proof: again later, and quarantine after too many.
-    ///
-    /// # Errors
-    /// [`Unfit`] unless killing or quarantined.
-    pub fn kill_failed(
-        mut self,
-        failure: KillFailure,
-        now: UnixMillis,
-        timing: &Timing,
-    ) -> Result<Self, Unfit> {
-        let (mut kill, quarantined) = match self.state {
-            State::Killing(ref kill) => (kill.clone(), false),
-            State::Quarantined(ref kill) => (kill.clone(), true),
-            _ => return Err(self.unfit()),
-        };
-        let wait = match failure {
-            KillFailure::NotYet { wait } => wait,
-            KillFailure::TooYoung => {
-                kill.absent_once = true;
-                timing.search
-            }
-            KillFailure::Failed => {
-                kill.attempts = kill.attempts.saturating_add(1);
-                let doubled = timing.kill_retry.saturating_mul(1 << kill.attempts.min(10).saturating_sub(1));
-                if quarantined { timing.quarantine_retry } else { doubled.min(timing.kill_retry_most) }
-            }
-        };
-        let give_up = quarantined || kill.attempts >= timing.kill_tries;
-        self.due = Some(now.plus(if give_up { timing.quarantine_retry.max(wait) } else { wait }));
-        self.state = if give_up { State::Quarantined(kill) } else { State::Killing(kill) };
-        Ok(self)
-    }
-
-    /// Somebody asked again for the end of a quarantined or waiting kill: try at once.
-    ///
-    /// # Errors
-    /// [`Unfit`] unless killing or quarantined.
-    pub fn hurry(mut self, now: UnixMillis) -> Result<Self, Unfit> {
-        match self.state {
-            State::Killing(_) | State::Quarantined(_) => {
-                self.due = Some(now);
-                Ok(self)
-            }
-            _ => Err(self.unfit()),
-        }
-    }
-
-    fn newborn(&self, now: UnixMillis, timing: &Timing) -> bool {
-        let overdue = self.deadline.is_some_and(|deadline| deadline <= now);
-        let age = now.since(self.first_seen.unwrap_or(self.asked));
-        age < timing.newborn && !overdue
-    }
-
-    fn bury(mut self, proof: Proof, now: UnixMillis, timing: &Timing) -> Self {
-        self.state = State::Gone { at: now, proof };
-        self.operations.clear();
-        self.claim_until = None;
-        self.due = Some(now.plus(timing.tombstone));
-        self
-    }
-
-    /// Sets when a live entry must be looked at: at the end of a claim, or a little after its deadline.
-    fn reschedule(mut self, timing: &Timing) -> Self {
-        if self.usable() {
-            let deadline = self.deadline.map(|deadline| deadline.plus(timing.deadline_grace));
-            self.due = match (self.claim_until, deadline) {
-                (Some(claim), Some(deadline)) => Some(claim.min(deadline)),
-                (claim, deadline) => claim.or(deadline),
-            };
-        }
-        self
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::{StreamExt as _, stream};
 
-use super::Tasks;
+use super::{Kills, Tasks};
 use crate::deeds::Answer;
 use crate::ledger::LedgerError;
 use crate::rules::entry::{Entry, State};
@@ -13,6 +13,8 @@ use crate::time::UnixMillis;
 
 /// How many are taken up in one tick.
 const MOST: usize = 1024;
+/// A backlog of kills is worked off with at most this many at once; the rest keep their appointments.
+const MOST_KILLS: usize = 32;
 /// How many are worked on at once.
 const AT_ONCE: usize = 16;
 
@@ -25,8 +27,10 @@ impl Tasks {
         let (now, entries, corrupt) = self.ledger.due(MOST).await?;
         self.report(&corrupt);
         let count = entries.len();
+        let withheld = self.rules.load().kills == Kills::Withheld;
+        let entries = entries.into_iter().filter(|entry| !withheld || ends_nothing(entry, now));
         let (lost, rest): (Vec<Entry>, Vec<Entry>) =
-            entries.into_iter().partition(|entry| matches!(entry.state, State::Ambiguous { .. }));
+            entries.partition(|entry| matches!(entry.state, State::Ambiguous { .. }));
         if !lost.is_empty() {
             self.search(lost).await?;
         }
@@ -51,7 +55,9 @@ impl Tasks {
             }
             // Not awaited: a kill may take as long as Cube hangs, and others are due.
             State::Killing(_) | State::Quarantined(_) => {
-                self.deeds.start_kill(&entry.marker);
+                if self.deeds.kills_running() < MOST_KILLS {
+                    self.deeds.start_kill(&entry.marker);
+                }
                 Ok(())
             }
             State::Refused | State::Gone { .. } => self.ledger.purge(&entry.marker).await,
@@ -71,5 +77,14 @@ impl Tasks {
             }
         }
         self.status_mut().corrupt_records = reported.len();
+    }
+}
+
+/// Looking at this entry cannot end a sandbox at Cube.
+fn ends_nothing(entry: &Entry, now: UnixMillis) -> bool {
+    match entry.state {
+        State::Killing(_) | State::Quarantined(_) | State::Ambiguous { .. } => false,
+        State::Live(_) => entry.claim_until.is_none_or(|until| until > now),
+        State::Reserved | State::Dispatched | State::Refused | State::Gone { .. } => true,
     }
 }

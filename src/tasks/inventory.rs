@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Adopt, Rules, Tasks};
+use super::{Adopt, Kills, Rules, Tasks};
 use crate::cube::api::{Labels, Listed, SandboxState};
 use crate::cube::client::Seen;
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
@@ -83,6 +83,9 @@ impl Tasks {
 
     /// The list shows a dead one: if a GET does too, it is charged and killed again.
     async fn raise(&self, marker: &Marker, sandbox: &SandboxId) -> Result<(), LedgerError> {
+        if self.rules.load().kills == Kills::Withheld {
+            return Ok(());
+        }
         if let Seen::Here(_) = self.cube.get(sandbox, &self.cube.own_credential()).await
             && self.ledger.resurrected(marker, sandbox).await?
         {
@@ -129,7 +132,9 @@ impl Tasks {
     /// An item whose marker has an entry that does not know its sandbox yet.
     async fn marked(&self, entry: &Entry, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
         match entry.state {
-            State::Ambiguous { .. } => self.take_in(entry, item).await,
+            State::Ambiguous { .. } if self.rules.load().kills == Kills::CarriedOut => {
+                self.take_in(entry, item).await
+            }
             State::Refused | State::Gone { .. } if buried_before(entry, began) => {
                 self.raise(&entry.marker, &item.id).await
             }

@@ -34,6 +34,15 @@ pub enum Adopt {
     Into(Bucket),
 }
 
+/// Whether condemned sandboxes are killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kills {
+    /// They are.
+    CarriedOut,
+    /// The mode is shadow or transparent: nothing is changed at Cube; intents stand until it is enforce again.
+    Withheld,
+}
+
 /// What the tasks go by beside their times; swapped whole on reload.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -43,6 +52,8 @@ pub struct Rules {
     pub adopt: Adopt,
     /// The names of our labels.
     pub labels: LabelNames,
+    /// Whether condemned sandboxes are killed.
+    pub kills: Kills,
 }
 
 /// What the tasks are wired to.

@@ -216,7 +216,7 @@ pub(crate) enum Ending {
     Twice,
 }
 
-/// All rules in force, and how often each name struck.
+/// All rules in force, and how many requests each has struck.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     rules: Vec<(u64, Rule)>,

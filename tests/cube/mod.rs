@@ -1,6 +1,14 @@
 //! The Cube simulator: a Cube API with all its manners, and faults that can be called by name.
 //!
-//! [`CubeSim::builder`] starts one on a free port; the example `cube-sim` is the same with a command line.
+//! `CubeSim::builder()` starts one on a free port; the example `cube-sim` is the same with a command line.
+//!
+//! ```text
+//! let sim = CubeSim::builder().profile(Profile::V051).clock(clock.clone()).seed(7).start().await?;
+//! sim.fault(Fault::LoseAnswer.on(Kind::Create).times(1));
+//! ... point something at sim.url() ...
+//! assert_eq!(sim.high_water(&[("namespace", "a"), ("env", "dev")]), 10);
+//! ```
+//!
 //! Tests also name `faults::Fault`, `ask::Kind` and `model::{Plant, State, Traffic}`.
 //! Whatever the handle can do, the side door (`admin`) can do over HTTP.
 //!
@@ -12,10 +20,12 @@
 mod admin;
 pub(crate) mod answer;
 pub(crate) mod ask;
+mod builder;
 mod create_body;
 mod credentials;
 pub(crate) mod faults;
 mod latency;
+mod layers;
 pub(crate) mod model;
 mod profile;
 mod routes;

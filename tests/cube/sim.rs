@@ -1,43 +1,23 @@
-//! The handle that tests hold: builds, starts, steers and asks a simulator. Dropping it stops it.
+//! The handle that tests hold: starts, steers and asks a simulator. Dropping it stops it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use cubewarden::time::{Chance, Clock, ManualClock, WallClock};
+use cubewarden::time::ManualClock;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use super::credentials::{Lock, RateLimit};
-use super::faults::{Faults, Rule};
-use super::latency::Latency;
-use super::model::{Blueprint, Cube, OnTimeout, Plant, Sandbox, State, Traffic};
+use super::faults::Rule;
+use super::model::{OnTimeout, Plant, Sandbox, State, Traffic};
 use super::profile::Profile;
 use super::server::{Seen, Shared, listen, sweep};
 use super::{admin, routes};
-
-/// Requests remembered unless said otherwise.
-const MEMORY: usize = 20_000;
-
-/// What a simulator is started with.
-pub(crate) struct Builder {
-    profile: Profile,
-    manual: Option<ManualClock>,
-    seed: u64,
-    lock: Lock,
-    rate: Option<u64>,
-    hosts: usize,
-    latency: Latency,
-    memory: usize,
-    listen: SocketAddr,
-    admin: Option<SocketAddr>,
-}
 
 /// A running simulator; stops when dropped.
 pub(crate) struct CubeSim {
@@ -53,7 +33,7 @@ struct Inner {
     shared: Arc<Shared>,
     router: Router,
     addr: SocketAddr,
-    admin: Mutex<Option<SocketAddr>>,
+    admin: Option<SocketAddr>,
     manual: Option<ManualClock>,
     listening: Mutex<Option<JoinHandle<()>>>,
 }
@@ -92,20 +72,27 @@ impl From<&Sandbox> for Alive {
 }
 
 impl CubeSim {
-    /// A v0.7.0 on a free port with three hosts, no key, no latency, on the machine's clock.
-    pub(crate) fn builder() -> Builder {
-        Builder {
-            profile: Profile::V070,
-            manual: None,
-            seed: 1,
-            lock: Lock::Open,
-            rate: None,
-            hosts: 3,
-            latency: Latency::None,
-            memory: MEMORY,
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            admin: None,
-        }
+    /// Sets a simulator going on listeners that are already bound.
+    pub(super) fn run(
+        shared: Shared,
+        manual: Option<ManualClock>,
+        listener: TcpListener,
+        door: Option<TcpListener>,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(shared);
+        let admin = door.as_ref().map(TcpListener::local_addr).transpose()?;
+        let handle = Handle(Arc::new(Inner {
+            router: routes::router(&shared),
+            addr: listener.local_addr()?,
+            admin,
+            manual,
+            listening: Mutex::new(None),
+            shared: Arc::clone(&shared),
+        }));
+        handle.listen_on(listener);
+        let mut tasks = vec![tokio::spawn(sweep(shared))];
+        tasks.extend(door.map(|door| tokio::spawn(admin::serve(handle.clone(), door))));
+        Ok(Self { handle, tasks })
     }
 }
 
@@ -126,136 +113,6 @@ impl Drop for CubeSim {
     }
 }
 
-impl Builder {
-    /// The version.
-    pub(crate) fn profile(mut self, profile: Profile) -> Self {
-        self.profile = profile;
-        self
-    }
-
-    /// A clock that the test moves.
-    pub(crate) fn clock(mut self, clock: ManualClock) -> Self {
-        self.manual = Some(clock);
-        self
-    }
-
-    /// Same seed, same requests, same bytes.
-    pub(crate) fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Cube's one static key.
-    pub(crate) fn api_key(self, key: &str) -> Self {
-        self.lock(Lock::Key(key.to_owned()))
-    }
-
-    /// Any kind of authentication.
-    pub(crate) fn lock(mut self, lock: Lock) -> Self {
-        self.lock = lock;
-        self
-    }
-
-    /// Calls a second and key on sandbox routes; like `CubeAPI`, only where there is a lock.
-    pub(crate) fn rate_limit(mut self, per_second: u64) -> Self {
-        self.rate = Some(per_second);
-        self
-    }
-
-    /// How many hosts: `node-0` and so on.
-    pub(crate) fn hosts(mut self, hosts: usize) -> Self {
-        self.hosts = hosts;
-        self
-    }
-
-    /// Whether answers take time.
-    pub(crate) fn latency(mut self, latency: Latency) -> Self {
-        self.latency = latency;
-        self
-    }
-
-    /// How many requests are remembered; 0 also stops the counting behind `high_water`, for long load runs.
-    pub(crate) fn memory(mut self, requests: usize) -> Self {
-        self.memory = requests;
-        self
-    }
-
-    /// Where to listen; a free port of the loopback if not said.
-    pub(crate) fn listen(mut self, addr: SocketAddr) -> Self {
-        self.listen = addr;
-        self
-    }
-
-    /// Opens the side door there.
-    pub(crate) fn admin(mut self, addr: SocketAddr) -> Self {
-        self.admin = Some(addr);
-        self
-    }
-
-    /// Starts listening.
-    ///
-    /// # Errors
-    /// If an address cannot be bound.
-    pub(crate) async fn start(self) -> io::Result<CubeSim> {
-        let listener = TcpListener::bind(self.listen).await?;
-        let addr = listener.local_addr()?;
-        let admin = self.admin;
-        let manual = self.manual.clone();
-        let shared = Arc::new(self.shared());
-        let router = routes::router(&shared);
-        let handle = Handle(Arc::new(Inner {
-            shared: Arc::clone(&shared),
-            router,
-            addr,
-            admin: Mutex::new(None),
-            manual,
-            listening: Mutex::new(None),
-        }));
-        handle.listen_on(listener);
-        let mut tasks = vec![tokio::spawn(sweep(shared))];
-        if let Some(admin) = admin {
-            let door = TcpListener::bind(admin).await?;
-            *handle.0.admin.lock().unwrap_or_else(PoisonError::into_inner) = Some(door.local_addr()?);
-            tasks.push(tokio::spawn(admin::serve(handle.clone(), door)));
-        }
-        Ok(CubeSim { handle, tasks })
-    }
-
-    fn shared(self) -> Shared {
-        let clock: Arc<dyn Clock> = match self.manual {
-            Some(manual) => Arc::new(manual),
-            None => Arc::new(WallClock),
-        };
-        let chance = Chance::seeded(self.seed);
-        let blueprint = Blueprint {
-            profile: self.profile,
-            hosts: self.hosts,
-            domain: "cube.test".to_owned(),
-            counting: self.memory > 0,
-        };
-        let cube = Cube::new(blueprint, clock.now(), &chance);
-        let locked = self.lock != Lock::Open;
-        Shared {
-            profile: self.profile,
-            lock: self.lock,
-            latency: self.latency,
-            memory: self.memory,
-            cube: Mutex::new(cube),
-            faults: Mutex::new(Faults::default()),
-            rate: self.rate.filter(|_| locked).map(|rate| Mutex::new(RateLimit::new(rate))),
-            seen: Mutex::new(VecDeque::new()),
-            requests: AtomicU64::new(0),
-            connections: AtomicU64::new(0),
-            stirred: Notify::new(),
-            idle_close: watch::Sender::new(None),
-            held: watch::Sender::new(0),
-            releases: watch::Sender::new(0),
-            clock,
-            chance,
-        }
-    }
-}
-
 /// Where it is, and its life.
 impl Handle {
     /// Where it listens.
@@ -270,7 +127,7 @@ impl Handle {
 
     /// Where the side door is, if it is open.
     pub(crate) fn admin_addr(&self) -> Option<SocketAddr> {
-        *self.0.admin.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.admin
     }
 
     /// The version.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cubewarden::time::{Clock, ManualClock, UnixMillis};
+use cubewarden::time::{ManualClock, UnixMillis};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::raw::{Answer, call, request};
+use super::raw::{Answer, call, request, until, until_waiting};
 use crate::cube::ask::Kind;
 use crate::cube::faults::Fault;
 use crate::cube::{CubeSim, Profile};
@@ -37,13 +37,6 @@ async fn delete(sim: &CubeSim, id: &str) -> Answer {
 fn plant_one(sim: &CubeSim) -> String {
     let metadata = BTreeMap::from([("owner".to_owned(), "alice".to_owned())]);
     sim.seed_sandboxes(1, &metadata).remove(0)
-}
-
-/// Ready once somebody sleeps for exactly so long.
-async fn until_waiting(clock: &ManualClock, length: Duration) {
-    while clock.next_due() != Some(clock.now().plus(length)) {
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test]
@@ -136,9 +129,7 @@ async fn what_is_held_is_done_though_its_client_has_gone() {
     sim.until_held(1).await;
     drop(tcp);
     sim.release();
-    while sim.alive().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("it is done all the same", || sim.alive().len() == 1).await;
 }
 
 #[tokio::test]
@@ -181,9 +172,7 @@ async fn a_slow_request_is_done_when_its_time_has_come_even_if_the_client_was_to
     let (created, ()) = tokio::join!(create(&sim), wait);
     assert_eq!((created.code(), sim.alive().len(), sim.high_water(&[])), (408, 0, 1));
     clock.advance(Duration::from_secs(15));
-    while sim.alive().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("it is done all the same", || sim.alive().len() == 1).await;
 }
 
 #[tokio::test]

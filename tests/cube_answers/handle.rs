@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::raw::{ask, call};
+use super::raw::{ask, call, until};
 use crate::cube::ask::Kind;
 use crate::cube::{CubeSim, Latency, Profile};
 
@@ -95,9 +95,8 @@ async fn a_dropped_simulator_no_longer_listens() {
     let sim = CubeSim::builder().start().await.expect("a free port");
     let addr = sim.addr();
     drop(sim);
-    while TcpStream::connect(addr).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    let refused = || std::net::TcpStream::connect(addr).is_err();
+    until("it is gone", refused).await;
 }
 
 #[tokio::test]
@@ -151,26 +150,42 @@ impl Door {
     }
 }
 
-#[tokio::test]
-async fn the_side_door_does_all_that_the_handle_does() {
+/// A simulator with a side door and a clock of its own.
+async fn with_door() -> (CubeSim, Door) {
     let clock = ManualClock::at(UnixMillis(1_795_957_013_000));
     let builder = CubeSim::builder().listen(anywhere()).admin(anywhere()).latency(Latency::None);
     let sim = builder.clock(clock).start().await.expect("free ports");
     let door = Door(sim.admin_addr().expect("it is open"));
+    (sim, door)
+}
+
+#[tokio::test]
+async fn the_side_door_plants_and_moves_sandboxes() {
+    let (sim, door) = with_door().await;
     let many = json!({ "count": 3, "metadata": { "owner": "bob" } });
     assert_eq!(door.call("POST", "/sandboxes", many).await.matches('"').count(), 6, "three ids");
-    let one = json!({ "id": "0123456789abcdef0123456789abcdef", "timeout": 60, "auto_pause": true, "auto_resume": true });
-    assert_eq!(door.call("POST", "/sandboxes", one).await, r#"["0123456789abcdef0123456789abcdef"]"#);
+    let id = "0123456789abcdef0123456789abcdef";
+    let one = json!({ "id": id, "timeout": 60, "auto_pause": true, "auto_resume": true });
+    assert_eq!(door.call("POST", "/sandboxes", one).await, format!("[\"{id}\"]"));
 
     assert_eq!(door.call("POST", "/clock", json!({ "advance_ms": 60_000 })).await, "204");
-    let path = "/sandboxes/0123456789abcdef0123456789abcdef";
-    assert_eq!(door.get(path).await["state"], "paused");
+    let path = format!("/sandboxes/{id}");
+    assert_eq!(door.get(&path).await["state"], "paused");
     assert_eq!(door.call("POST", &format!("{path}/traffic"), Value::Null).await, r#""woken""#);
     let pausing = json!({ "state": "pausing" });
     assert_eq!(door.call("POST", &format!("{path}/state"), pausing).await, "204");
     assert_eq!(door.call("POST", &format!("{path}/die"), Value::Null).await, "204");
     assert_eq!(door.call("POST", &format!("{path}/die"), Value::Null).await, "404");
+    assert_eq!(door.get("/high-water?owner=bob").await, 3);
+    let seeded = sim.seed_sandboxes(2, &BTreeMap::new());
+    assert_eq!(door.get("/sandboxes").await.as_array().map(Vec::len), Some(3 + seeded.len()));
+    assert_eq!(door.call("POST", "/forget", Value::Null).await, "204");
+    assert_eq!(door.get("/sandboxes").await, json!([]));
+}
 
+#[tokio::test]
+async fn the_side_door_sets_faults_and_releases_what_they_hold() {
+    let (sim, door) = with_door().await;
     let rule = json!({ "fault": "refuse", "status": 503, "body": "", "kind": "create", "kinds": ["get"],
                        "methods": ["POST", "GET"], "ids": [], "times": 1 });
     assert_eq!(door.call("POST", "/faults", rule).await, "1");
@@ -188,22 +203,22 @@ async fn the_side_door_does_all_that_the_handle_does() {
     assert_eq!(door.call("DELETE", "/faults/2", Value::Null).await, "204");
     assert_eq!(door.call("DELETE", "/faults", Value::Null).await, "204");
     assert_eq!(door.get("/faults").await, json!([]));
+}
 
-    assert_eq!(door.get("/requests").await[1]["head"]["target"], "/health");
+#[tokio::test]
+async fn the_side_door_shows_what_was_received_and_restarts_the_listener() {
+    let (sim, door) = with_door().await;
+    call(sim.addr(), "GET", "/health", Value::Null).await;
+    assert_eq!(door.get("/requests").await[0]["head"]["target"], "/health");
     assert_eq!(door.call("DELETE", "/requests", Value::Null).await, "204");
-    assert_eq!(door.get("/high-water?owner=bob").await, 3);
-    assert_eq!(door.call("POST", "/tick", Value::Null).await, "204");
-    assert_eq!(door.call("POST", "/restart", Value::Null).await, "204");
-    assert_eq!(door.call("POST", "/stop", Value::Null).await, "204");
-    assert_eq!(door.call("POST", "/start", Value::Null).await, "204");
-    assert_eq!(door.call("POST", "/forget", Value::Null).await, "204");
+    assert_eq!(door.get("/requests").await, json!([]));
+    for verb in ["/tick", "/restart", "/stop", "/start"] {
+        assert_eq!(door.call("POST", verb, Value::Null).await, "204", "{verb}");
+    }
+    assert_eq!(call(sim.addr(), "GET", "/health", Value::Null).await.code(), 200);
     let state = door.get("/state").await;
     assert_eq!(
-        (&state["profile"], &state["sandboxes"], &state["url"]),
-        (&json!("v070"), &json!([]), &json!(sim.url()))
-    );
-    assert_eq!(
-        sim.seed_sandboxes(2, &BTreeMap::new()).len(),
-        door.get("/sandboxes").await.as_array().map_or(0, Vec::len)
+        (&state["profile"], &state["requests"], &state["url"]),
+        (&json!("v070"), &json!(2), &json!(sim.url()))
     );
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cubewarden::time::{ManualClock, UnixMillis};
 use serde_json::{Value, json};
 
-use super::raw::{Answer, call, call_as};
+use super::raw::{Answer, call, call_as, until};
 use crate::cube::faults::Fault;
 use crate::cube::model::{State, Traffic};
 use crate::cube::{CubeSim, Profile};
@@ -156,9 +156,8 @@ async fn a_slow_pause_is_seen_in_the_list_refuses_deletes_and_is_waited_for_by_v
         let pause = format!("{path}/pause");
         let pausing = stage.call("POST", &pause, Value::Null);
         let meanwhile = async {
-            while stage.sim.sandbox(&id).is_some_and(|one| one.state == State::Running) {
-                tokio::task::yield_now().await;
-            }
+            let pausing = || stage.sim.sandbox(&id).is_some_and(|one| one.state == State::Pausing);
+            until("it is pausing", pausing).await;
             let list = stage.call("GET", "/v2/sandboxes", Value::Null).await.json();
             assert_eq!(list[0]["state"], "pausing", "{profile}");
             assert_eq!(stage.get(&id).await.json()["state"], "running", "{profile}: GET has no word for it");

@@ -1,7 +1,9 @@
 //! A client on a raw socket: bytes out, the answer as it came.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use cubewarden::time::{Clock, ManualClock, WallClock, within};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -29,6 +31,26 @@ impl Answer {
     }
 }
 
+/// No test waits longer than this for what must come at once.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Ready once `there` says so; panics if it never does.
+pub(crate) async fn until(what: &str, mut there: impl FnMut() -> bool) {
+    let watch = async {
+        while !there() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let ended = within(&WallClock, PATIENCE, watch).await;
+    ended.unwrap_or_else(|elapsed| panic!("{what}: {elapsed}"));
+}
+
+/// Ready once somebody sleeps on the clock for exactly so long.
+pub(crate) async fn until_waiting(clock: &ManualClock, length: Duration) {
+    let there = || clock.next_due() == Some(clock.now().plus(length));
+    until(&format!("somebody sleeps for {length:?}"), there).await;
+}
+
 /// A request with a JSON body (null: none), by an ordinary client.
 pub(crate) async fn call(addr: SocketAddr, method: &str, path: &str, body: Value) -> Answer {
     call_as(addr, "curl/8.0", method, path, body).await
@@ -50,7 +72,7 @@ pub(crate) fn request(agent: &str, method: &str, path: &str, body: &Value) -> Ve
     format!("{lead}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// One request on a connection of its own.
+/// One request on a connection of its own; an empty answer if the connection ends, or nothing comes.
 pub(crate) async fn ask(addr: SocketAddr, request: &[u8]) -> Answer {
     let mut tcp = TcpStream::connect(addr).await.expect("the simulator listens");
     // It may answer and close before it has read all of a bad request.
@@ -58,8 +80,8 @@ pub(crate) async fn ask(addr: SocketAddr, request: &[u8]) -> Answer {
     let head_only = request.starts_with(b"HEAD ");
     let mut bytes = Vec::new();
     while !complete(&bytes, head_only) {
-        match tcp.read_buf(&mut bytes).await {
-            Ok(count) if count > 0 => {}
+        match within(&WallClock, PATIENCE, tcp.read_buf(&mut bytes)).await {
+            Ok(Ok(count)) if count > 0 => {}
             _ => break,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::fixture::{Exchange, Recorded, RecordedBody, Section, Step};
 use super::mask::masked;
-use super::raw::{Answer, ask};
+use super::raw::{Answer, ask, until_waiting};
 use crate::cube::model::Plant;
 use crate::cube::{CubeSim, Lock, Profile};
 use cubewarden::time::{Clock, ManualClock, UnixMillis};
@@ -122,9 +122,7 @@ impl Stage {
             return;
         }
         let limit = Duration::from_secs(seconds);
-        while self.clock.next_due() != Some(self.clock.now().plus(limit)) {
-            tokio::task::yield_now().await;
-        }
+        until_waiting(&self.clock, limit).await;
         self.clock.advance(limit);
     }
 

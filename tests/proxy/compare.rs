@@ -30,7 +30,8 @@ pub(crate) struct Answer {
 }
 
 /// Sends the raw `request` on a connection of its own and reads the one answer to it; interim answers are left out.
-pub(crate) async fn ask(address: SocketAddr, request: &str) -> Answer {
+pub(crate) async fn ask(address: SocketAddr, request: impl AsRef<[u8]>) -> Answer {
+    let request = request.as_ref();
     let mut peer = Peer::connect(address).await;
     peer.say(request).await;
     let mut head = peer.hear_head().await;
@@ -53,14 +54,18 @@ pub(crate) async fn ask(address: SocketAddr, request: &str) -> Answer {
 
 /// Asks both and says how the answers differ; `None` if they do not. Values of the `masked` fields do not count, nor of `date`.
 pub(crate) async fn difference(
-    request: &str,
+    request: impl AsRef<[u8]>,
     direct: SocketAddr,
     through: SocketAddr,
     masked: &[&str],
 ) -> Option<String> {
+    let request = request.as_ref();
     let direct = mask(ask(direct, request).await, masked);
     let through = mask(ask(through, request).await, masked);
-    (direct != through).then(|| format!("{request:?}\n direct:  {direct:?}\n through: {through:?}"))
+    (direct != through).then(|| {
+        let request = String::from_utf8_lossy(&request[..request.len().min(400)]);
+        format!("{request:?}\n direct:  {direct:?}\n through: {through:?}")
+    })
 }
 
 fn mask(mut answer: Answer, masked: &[&str]) -> Answer {
@@ -72,9 +77,9 @@ fn mask(mut answer: Answer, masked: &[&str]) -> Answer {
     answer
 }
 
-fn framing(request: &str, head: &str) -> Framing {
+fn framing(request: &[u8], head: &str) -> Framing {
     let status = head.split(' ').nth(1).unwrap();
-    if request.starts_with("HEAD ") || status == "204" || status == "304" {
+    if request.starts_with(b"HEAD ") || status == "204" || status == "304" {
         Framing::Bodiless
     } else if field(head, "transfer-encoding").is_some() {
         Framing::Chunked

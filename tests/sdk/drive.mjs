@@ -24,7 +24,13 @@ const options = retries === undefined ? {} : { retries: Number(retries) }
 // Stable names for ids, in order of appearance.
 const names = new Map()
 const nameOf = (id) => names.get(id) ?? (names.set(id, `<id ${names.size + 1}>`), names.get(id))
-const hide = (text) => text.replace(ID, nameOf)
+function hide(value) {
+  if (typeof value === 'string') return value.replace(ID, nameOf)
+  if (Array.isArray(value)) return value.map(hide)
+  if (value === null || typeof value !== 'object') return value
+  // Metadata is the client's: what looks like an id in there names nothing.
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, key === 'metadata' ? inner : hide(inner)]))
+}
 const emit = (step) => console.log(JSON.stringify(step))
 
 const info = (of) => ({ id: of.sandboxId, template: of.templateId, state: of.state, metadata: of.metadata ?? {} })
@@ -54,7 +60,7 @@ async function step(name, call) {
     return undefined
   }
   const ids = result instanceof Sandbox ? { ids: [result.sandboxId] } : {}
-  emit({ step: name, ok: true, value: JSON.parse(hide(JSON.stringify(plain(result)))), ...ids })
+  emit({ step: name, ok: true, value: hide(plain(result)), ...ids })
   return result
 }
 

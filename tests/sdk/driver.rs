@@ -73,21 +73,29 @@ impl Sdk {
         command
     }
 
-    /// Starts a scenario against an API. Retries of the SDK's own are off: a test sees each answer once.
+    /// Starts a scenario against an API.
     pub(super) fn start(self, url: &str, key: &str, scenario: &str, arguments: &[&str]) -> Driver {
         let mut command = self.command();
         command.args([url, key, scenario]).args(arguments);
-        command.env("DRIVE_RETRIES", "0").env("PYTHONDONTWRITEBYTECODE", "1");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("an installed driver starts");
-        let lines = lines_of(child.stdout.take().expect("it was piped"));
-        let complaints = lines_of(child.stderr.take().expect("it was piped"));
-        Driver { orders: child.stdin.take(), child, lines, complaints }
+        Driver::begin(command)
     }
 
     /// Runs a scenario to its end.
     pub(super) fn run(self, url: &str, key: &str, scenario: &str, arguments: &[&str]) -> Vec<Step> {
         self.start(url, key, scenario, arguments).finish()
+    }
+
+    /// The same with the SDK's own retries off, where it has any: an answer that asks for patience is shown at once.
+    pub(super) fn run_impatiently(
+        self,
+        url: &str,
+        key: &str,
+        scenario: &str,
+        arguments: &[&str],
+    ) -> Vec<Step> {
+        let mut command = self.command();
+        command.args([url, key, scenario]).args(arguments).env("DRIVE_RETRIES", "0");
+        Driver::begin(command).finish()
     }
 }
 
@@ -117,6 +125,15 @@ fn lines_of(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 }
 
 impl Driver {
+    fn begin(mut command: Command) -> Self {
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("an installed driver starts");
+        let lines = lines_of(child.stdout.take().expect("it was piped"));
+        let complaints = lines_of(child.stderr.take().expect("it was piped"));
+        Self { orders: child.stdin.take(), child, lines, complaints }
+    }
+
     /// The next step; `None` when the driver is done.
     pub(super) fn next(&mut self) -> Option<Step> {
         match self.lines.recv_timeout(PATIENCE) {

@@ -19,12 +19,6 @@ pub(super) enum Seen {
 }
 
 impl Seen {
-    fn profile(self) -> Profile {
-        match self {
-            Self::Bare(profile) | Self::Through(profile) => profile,
-        }
-    }
-
     fn is_bare(self) -> bool {
         matches!(self, Self::Bare(_))
     }
@@ -100,13 +94,13 @@ fn one(state: &str, template: &str, metadata: &str) -> String {
     format!(r#"{{"id":"<id 1>","metadata":{metadata},"state":"{state}","template":"{template}"}}"#)
 }
 
-/// The scenario `life`.
+/// The scenario `life`. A bare 0.7 forgets a sandbox's metadata and template while it is paused; the ledger does not.
 pub(super) fn life(sdk: Sdk, seen: Seen) -> Vec<String> {
     if seen.is_bare() && sdk.speaks_v2() {
         return vec![no_v2(sdk)];
     }
     let running = one("running", TEMPLATE, METADATA);
-    let forgets = seen.profile() == Profile::V070;
+    let forgets = seen == Seen::Bare(Profile::V070);
     let paused = if forgets { one("paused", "", "{}") } else { one("paused", TEMPLATE, METADATA) };
     let mut told = vec!["create: {\"id\":\"<id 1>\"}".to_owned()];
     told.push(format!("list: [{}]", if cube_misreads_filters(sdk, seen) { "" } else { &running }));
@@ -156,6 +150,15 @@ fn set_timeout_killed(sdk: Sdk, seen: Seen) -> String {
         return sdk.raises_plainly(step, 500, "CubeMaster returned error code 130404: sandbox not found");
     }
     sdk.misses(step, "<id 1>", GONE)
+}
+
+/// The scenario `foreign`, through the warden: as if the sandbox did not exist.
+pub(super) fn foreign(sdk: Sdk) -> Vec<String> {
+    let misses = |step| sdk.misses(step, "<id 1>", GONE);
+    let mut told: Vec<String> = ["get_info", "connect", "set_timeout", "pause"].map(misses).into();
+    told.push("list: []".to_owned());
+    told.push(sdk.kills_nothing("kill", "<id 1>", GONE));
+    told
 }
 
 /// How a call refused for want of room begins: the status and this SDK's class; the words are the server's.

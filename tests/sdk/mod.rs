@@ -7,6 +7,7 @@
 mod bare;
 mod driver;
 mod expected;
+mod through;
 
 use driver::Sdk;
 

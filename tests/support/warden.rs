@@ -19,6 +19,7 @@ use super::http::Caller;
 pub(crate) struct Builder {
     upstream: String,
     config: String,
+    env: Vec<(String, String)>,
     clock: Arc<dyn Clock>,
     store: Option<Arc<dyn Store>>,
     tasks: bool,
@@ -37,6 +38,7 @@ pub(crate) fn before(upstream: &str) -> Builder {
     Builder {
         upstream: upstream.to_owned(),
         config: String::new(),
+        env: Vec::new(),
         clock: Arc::new(WallClock),
         store: None,
         tasks: true,
@@ -48,6 +50,12 @@ impl Builder {
     pub(crate) fn config(mut self, text: &str) -> Self {
         self.config.push_str(text);
         self.config.push('\n');
+        self
+    }
+
+    /// One more environment variable.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -77,7 +85,7 @@ impl Builder {
             ("CUBEWARDEN_LISTEN_PROXY", "127.0.0.1:3000"),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        config::load(&self.config, env)
+        config::load(&self.config, env.into_iter().chain(self.env.iter().cloned()))
             .unwrap_or_else(|problems| panic!("the test's configuration: {problems}"))
     }
 

@@ -74,6 +74,10 @@ fn use_tree(tokens: &[&str], at: usize, prefix: &str, paths: &mut Vec<String>) -
     let at = if tokens.get(at) == Some(&"::") { at + 1 } else { at };
     match tokens.get(at) {
         Some(&"{") => use_group(tokens, at + 1, prefix, paths),
+        // `a::{self}` is `a`.
+        Some(&"self") if !prefix.is_empty() => {
+            push_and(paths, prefix.trim_end_matches("::").to_owned(), at + 1)
+        }
         Some(word) if is_word(word) => {
             let end = chain_end(tokens, at);
             let path = format!("{prefix}{}", tokens[at..end].concat());

@@ -2,6 +2,8 @@
 //!
 //! A new line in one of the two tables is a design change; the commit says why.
 
+use std::collections::BTreeSet;
+
 use super::paths::begins;
 
 /// A room, and the rooms that its shipped code may name. `cli` may name everything and `config` is judged apart.
@@ -20,7 +22,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("tasks", &["ids", "time", "verdict", "rules", "ledger", "cube", "deeds", "telemetry"]),
     // The pass-through hands its request to the upstream client, and idle limits are counted on a clock.
     ("proxy", &["ids", "time", "verdict", "calls", "cube", "telemetry"]),
-    ("admin", &["verdict", "rules", "ledger", "telemetry"]),
+    // What it shows has names and times; what it needs of calls and tasks it is given (`Outlook`).
+    ("admin", &["ids", "time", "verdict", "rules", "ledger", "telemetry"]),
 ];
 
 /// A foreign path, and where shipped code may name it. `src/cli/serve.rs` may name any, to wire them.
@@ -38,10 +41,21 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["src/cli"]),
     ("toml", &["src/config"]),
     ("serde", &["src/config", "src/cube", "src/store/schema", "src/admin", "src/verdict"]),
-    // A decision's evidence is data of any shape.
+    // A decision's evidence is data of any shape; mends and completions speak of answers that are JSON.
     (
         "serde_json",
-        &["src/config", "src/cube", "src/store/schema", "src/admin", "src/verdict", "src/ledger/decisions"],
+        &[
+            "src/config",
+            "src/cube",
+            "src/store/schema",
+            "src/admin",
+            "src/verdict",
+            "src/ledger/decisions",
+            "src/calls/mends",
+            "src/calls/enrich",
+            // `check --json`.
+            "src/cli/check",
+        ],
     ),
     // At the command line errors are read by people; elsewhere a caller matches on them.
     ("anyhow", &["src/cli", "src/main"]),
@@ -94,20 +108,22 @@ fn is_plain_settings(target: &str, inside: &str) -> bool {
         || last.ends_with("Limits")
 }
 
-/// Foreign crates away from their homes.
+/// Foreign crates away from their homes, each once.
 pub(super) fn complaints_about_crates(file: &str, named: &[String]) -> Vec<String> {
-    let stranger = |path: &str| {
-        // The longest entry that fits decides: `hyper::server` before `hyper`.
-        let homes =
-            HOMES.iter().filter(|(krate, _)| begins(path, krate)).max_by_key(|(krate, _)| krate.len());
-        let at_home = |home: &&str| file.strip_prefix(*home).is_some_and(|rest| rest.starts_with(['/', '.']));
-        let in_rules = room_of(file) == "rules" && NOT_IN_RULES.iter().any(|krate| begins(path, krate));
-        in_rules || homes.is_some_and(|(_, homes)| file != "src/cli/serve.rs" && !homes.iter().any(at_home))
-    };
-    let strangers = named.iter().filter(|path| stranger(path));
+    let strangers: BTreeSet<&str> = named.iter().filter_map(|path| stranger(file, path)).collect();
     strangers
-        .map(|path| format!("names `{path}`, which is not at home here (see tests/tidy/rooms.rs)"))
+        .iter()
+        .map(|krate| format!("names `{krate}`, which is not at home here (see tests/tidy/rooms.rs)"))
         .collect()
+}
+
+/// What of the path is not at home in the file; the longest entry that fits decides, `hyper::server` before `hyper`.
+fn stranger(file: &str, path: &str) -> Option<&'static str> {
+    let unruly = NOT_IN_RULES.iter().find(|krate| room_of(file) == "rules" && begins(path, krate));
+    let at_home = |home: &&str| file.strip_prefix(*home).is_some_and(|rest| rest.starts_with(['/', '.']));
+    let entry = HOMES.iter().filter(|(krate, _)| begins(path, krate)).max_by_key(|(krate, _)| krate.len());
+    let homeless = entry.filter(|(_, homes)| file != "src/cli/serve.rs" && !homes.iter().any(at_home));
+    unruly.copied().or(homeless.map(|(krate, _)| *krate))
 }
 
 #[test]
@@ -147,7 +163,7 @@ fn a_foreign_crate_away_from_home_is_found() {
     check(
         "src/proxy/mod.rs",
         "//! Skin.\nuse hyper_util::{rt::TokioIo, client::legacy::Client};\n",
-        "client::legacy",
+        "`hyper_util`",
     );
     check("src/rules/rate.rs", "//! Rates.\nuse tokio::sync::Mutex;\n", "not at home");
     check("src/calls/throttled.rs", "//! Not throttle.\nuse governor::Quota;\n", "not at home");

@@ -222,6 +222,38 @@ impl SnapshotMade {
     }
 }
 
+/// An item of a list of snapshots or volumes: its text as it came, and its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedObject {
+    /// The item as it came.
+    pub raw: String,
+    /// Its id; empty if it names none.
+    pub id: String,
+}
+
+impl ListedObject {
+    /// Reads a list whose items name themselves in `id_field`.
+    ///
+    /// # Errors
+    /// [`BadAnswer`] unless it is an array.
+    pub fn read_all(body: &[u8], id_field: &str) -> Result<Vec<Self>, BadAnswer> {
+        let items: Vec<&RawValue> =
+            serde_json::from_str(text(body)?).map_err(|error| BadAnswer::Unreadable(error.to_string()))?;
+        let read = |item: &RawValue| Self {
+            raw: item.get().to_owned(),
+            id: text_member(item.get().as_bytes(), id_field),
+        };
+        Ok(items.into_iter().map(read).collect())
+    }
+}
+
+/// A text member of an answer; empty if there is none.
+#[must_use]
+pub fn text_member(body: &[u8], name: &str) -> String {
+    let member = text(body).ok().and_then(|text| Answer::read(text).ok()?.get(name));
+    member.unwrap_or_default()
+}
+
 /// An answer or item with another `sandboxID`, all else as it came.
 #[must_use]
 pub fn with_sandbox_id(text: &str, id: &SandboxRef) -> Option<String> {

@@ -138,6 +138,13 @@ impl CreateBody {
         &self.raw
     }
 
+    /// The client's metadata as a JSON object, as far as it is text; `None` if it sent none.
+    #[must_use]
+    pub fn metadata_json(&self) -> Option<String> {
+        let written = serde_json::to_string(&self.metadata).ok();
+        written.filter(|_| !self.metadata.is_empty())
+    }
+
     fn leave(&mut self, field: &'static str) {
         self.left_to_cube.get_or_insert(field);
     }

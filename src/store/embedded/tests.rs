@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use redb::backends::InMemoryBackend;
 use redb::{Builder, Database, StorageBackend, TableDefinition};
@@ -15,7 +16,7 @@ use super::{Embedded, OpenError, disk, tables};
 use crate::ids::ObjectKind;
 use crate::store::schema::{Key, Set};
 use crate::store::{Batch, Committed, Store, StoreError};
-use crate::time::{ManualClock, UnixMillis};
+use crate::time::{ManualClock, UnixMillis, WallClock, within};
 
 fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(UnixMillis(1_000)))
@@ -179,7 +180,10 @@ async fn a_file_that_could_not_be_read_is_opened_anew_although_nobody_commits() 
     sick.0.no_read.store(false, SeqCst);
     let mut changes = store.changes();
     while store.read(&[volume("a")]).await.is_err() {
-        changes.changed().await.unwrap();
+        within(&WallClock, Duration::from_secs(20), changes.changed())
+            .await
+            .expect("it was opened anew")
+            .unwrap();
     }
     assert_eq!(store.read(&[volume("a")]).await.unwrap().records[0].value, b"a");
 }

@@ -8,7 +8,7 @@ use cubewarden::time::{Chance, UnixMillis};
 use super::sandbox::{ENVD, Handle, Stamp};
 use super::{Cube, OnTimeout, Sandbox, State, Token};
 use crate::cube::answer::Answer;
-use crate::cube::ask::{Kind, NewSandbox};
+use crate::cube::ask::{Kind, NewSandbox, VolumeMount};
 
 /// Removed from the metadata: it is an order to mount, not a label.
 const HOST_MOUNT: &str = "host-mount";
@@ -66,6 +66,7 @@ impl Cube {
     }
 
     fn refusal(&self, new: &NewSandbox) -> Option<Answer> {
+        let backend = |code, text| Some(Answer::backend(self.profile, Kind::Create, code, text));
         if let Some(timeout) = new.timeout.filter(|timeout| *timeout < -1) {
             return Some(Answer::error(400, &timeout_text(timeout)));
         }
@@ -73,21 +74,25 @@ impl Cube {
             return Some(Answer::error(400, &format!("env var name not allowed: {name}")));
         }
         if new.template_id.is_empty() {
-            return Some(Answer::backend(self.profile, Kind::Create, 130_400, "containers param is nil"));
+            return backend(130_400, "containers param is nil");
         }
         if self.catalog.resolve(&new.template_id, self.profile).is_none() {
-            return Some(Answer::backend(self.profile, Kind::Create, 130_404, "template not found"));
+            return backend(130_404, "template not found");
         }
         if self.hosts.iter().all(|host| self.world.unreachable.contains(host)) {
-            return Some(Answer::backend(self.profile, Kind::Create, 130_597, "no more resource"));
+            return backend(130_597, "no more resource");
         }
-        let mut names: Vec<&str> = new.volume_mounts.iter().map(|mount| mount.name.as_str()).collect();
+        self.bad_mount(&new.volume_mounts)
+    }
+
+    fn bad_mount(&self, mounts: &[VolumeMount]) -> Option<Answer> {
+        let mut names: Vec<&str> = mounts.iter().map(|mount| mount.name.as_str()).collect();
         names.sort_unstable();
         if let Some([twice, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Some(Answer::error(400, &format!("duplicate volume mount: {twice}")));
         }
-        let unknown = new.volume_mounts.iter().find(|mount| !self.catalog.has_volume(&mount.name));
-        unknown.map(|mount| Answer::error(404, &format!("volume {} not found", mount.name)))
+        let unknown = names.into_iter().find(|name| !self.catalog.has_volume(name));
+        unknown.map(|name| Answer::error(404, &format!("volume {name} not found")))
     }
 
     fn admit(&mut self, new: &NewSandbox, token: Token, now: UnixMillis, chance: &Chance) -> Answer {

@@ -11,6 +11,7 @@ mod create;
 mod lifecycle;
 mod lists;
 mod sandbox;
+mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

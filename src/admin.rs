@@ -1,3 +1,0 @@
-//! Health, metrics and the operator's view, on a listener of their own.
-
-pub mod settings;

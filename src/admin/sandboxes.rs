@@ -1,0 +1,159 @@
+//! `/v1/admin/sandboxes`: who holds what. `/v1/admin/explain/{name}`: one of them, with everything decided about it.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::Admin;
+use super::answers::{self, Failure};
+use super::decisions::About;
+use super::query::Query;
+use crate::ids::{Bucket, Marker, OwnerId, SandboxId, SandboxRef, TenantName};
+use crate::ledger::{CHARGED, LedgerError};
+use crate::rules::colour::colour;
+use crate::rules::entry::{Entry, Kill, Origin, State};
+use crate::time::UnixMillis;
+
+const USUAL: usize = 100;
+const MOST: usize = 1000;
+/// Decisions that an explanation shows.
+const MOST_DECISIONS: usize = 200;
+
+impl Admin {
+    /// What holds a slot, in the order of the markers.
+    pub(super) async fn sandboxes(&self, query: &str) -> Result<Response<Bytes>, Failure> {
+        let query = Query::read(query, &["bucket", "owner", "state", "limit", "after"])?;
+        let bucket = query.get("bucket", Bucket::parse)?;
+        let owner = query.get("owner", OwnerId::new)?;
+        let state = query.get("state", state_name)?;
+        let after = query.get("after", Marker::new)?;
+        let limit = query.limit(USUAL, MOST)?;
+        let now = self.ledger.now().await?;
+        let (mut entries, corrupt) = self.ledger.charged(bucket.as_ref()).await?;
+        entries.retain(|entry| {
+            owner.as_ref().is_none_or(|owner| entry.owner == *owner)
+                && state.is_none_or(|state| is_in(entry, state))
+                && after.as_ref().is_none_or(|after| entry.marker > *after)
+        });
+        entries.sort_by(|one, other| one.marker.cmp(&other.marker));
+        let more = entries.len() > limit;
+        entries.truncate(limit);
+        let next_after = entries.last().filter(|_| more).map(|entry| entry.marker.to_string());
+        let body = json!({
+            "sandboxes": entries.iter().map(|entry| shown(entry, now)).collect::<Vec<_>>(),
+            "next_after": next_after,
+            "unreadable": corrupt.iter().map(LedgerError::to_string).collect::<Vec<_>>(),
+        });
+        Ok(answers::json(StatusCode::OK, &body))
+    }
+
+    /// One entry, dead ones too while they are remembered, by sandbox id (in any form) or marker.
+    pub(super) async fn explain(&self, name: &str, query: &str) -> Result<Response<Bytes>, Failure> {
+        Query::read(query, &[])?;
+        let entry = self.entry_named(name).await?.ok_or(Failure::NoSuchEntry)?;
+        let now = self.ledger.now().await?;
+        let excerpt = self.excerpt(&About::marker(&entry.marker), 0, MOST_DECISIONS).await?;
+        let policies = self.outlook.policies();
+        let body = json!({
+            "sandbox": shown(&entry, now),
+            "limit": policies.of(&entry.bucket).limit,
+            "decisions": excerpt.records,
+            "next_after": excerpt.next_after,
+        });
+        Ok(answers::json(StatusCode::OK, &body))
+    }
+
+    async fn entry_named(&self, name: &str) -> Result<Option<Entry>, LedgerError> {
+        if let Some(sandbox) = SandboxRef::parse(name)
+            && let Some(entry) = self.ledger.find(&sandbox.id).await?
+        {
+            return Ok(Some(entry));
+        }
+        match Marker::new(name) {
+            Ok(marker) => self.ledger.entry(&marker).await,
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+fn state_name(text: &str) -> Result<&'static str, String> {
+    let known = || CHARGED.into_iter().chain(["paused"]);
+    known()
+        .find(|name| *name == text)
+        .ok_or_else(|| format!("wanted one of {}", known().collect::<Vec<_>>().join(", ")))
+}
+
+fn is_in(entry: &Entry, state: &str) -> bool {
+    if state == "paused" { entry.paused_since().is_some() } else { entry.state.name() == state }
+}
+
+/// An entry as the operator sees it. Cube's answer to the create is not shown: it holds the sandbox's token.
+fn shown(entry: &Entry, now: UnixMillis) -> Value {
+    let colour = colour(entry, now);
+    let mut shown = json!({
+        "sandbox_id": entry.sandbox.as_ref().map(SandboxId::as_str),
+        "marker": entry.marker.as_str(),
+        "bucket": entry.bucket.to_string(),
+        "owner_id": entry.owner.as_str(),
+        "state": entry.state.name(),
+        "generation": entry.generation.0,
+        "colour": colour.name(),
+        "reason": colour.reason(),
+        "tenant": entry.tenant.as_ref().map(TenantName::as_str),
+        "origin": origin(entry.origin),
+        "upstream": entry.upstream.as_str(),
+        "host": host(entry),
+        "template": entry.template,
+        "cpu_milli": entry.shape.cpu_milli,
+        "memory_mib": entry.shape.memory_mib,
+        "holders": entry.holders,
+        "metadata": entry.metadata.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok()),
+        "operations": operations(entry, now),
+        "kill": null,
+        "gone": null,
+    });
+    let times = [
+        ("asked_at", Some(entry.asked)),
+        ("dispatched_at", entry.dispatched),
+        ("first_seen_at", entry.first_seen),
+        ("last_sign_at", Some(entry.last_sign)),
+        ("paused_since", entry.paused_since()),
+        ("deadline", entry.deadline),
+        ("claim_until", entry.claim_until),
+        ("due_at", entry.due),
+    ];
+    for (name, at) in times {
+        shown[name] = at.map(|at| at.to_string()).into();
+    }
+    match &entry.state {
+        State::Killing(kill) | State::Quarantined(kill) => shown["kill"] = shown_kill(kill),
+        State::Gone { at, proof } => shown["gone"] = json!({ "at": at.to_string(), "proof": proof.name() }),
+        _ => {}
+    }
+    shown
+}
+
+fn shown_kill(kill: &Kill) -> Value {
+    json!({ "actor": kill.actor.name(), "since": kill.since.to_string(), "attempts": kill.attempts })
+}
+
+fn operations(entry: &Entry, now: UnixMillis) -> Vec<Value> {
+    let under_way = entry.operations.iter().filter(|operation| operation.until > now);
+    under_way
+        .map(|operation| json!({ "kind": operation.kind, "until": operation.until.to_string() }))
+        .collect()
+}
+
+fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Created => "created",
+        Origin::Imported => "imported",
+        Origin::Round => "round",
+    }
+}
+
+/// The host that Cube named when it answered the create.
+fn host(entry: &Entry) -> Option<String> {
+    let answer: Map<String, Value> = serde_json::from_str(entry.answer.as_deref()?).ok()?;
+    answer.get("clientID").and_then(Value::as_str).map(str::to_owned)
+}

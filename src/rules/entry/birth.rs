@@ -1,0 +1,135 @@
+//! From a reservation to a sandbox, or to the proof that there is none.
+
+use super::{Activity, Actor, Birth, Entry, Proof, State, Timing, Unfit};
+use crate::time::UnixMillis;
+
+impl Entry {
+    /// reserved → dispatched: from here on bytes may go upstream.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn dispatch(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match self.state {
+            State::Reserved => {}
+            _ => return Err(self.unfit()),
+        }
+        self.state = State::Dispatched;
+        self.dispatched = Some(now);
+        self.due = Some(now.plus(timing.settle));
+        Ok(self)
+    }
+
+    /// dispatched, ambiguous → live: it exists.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn born(mut self, birth: Birth, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match self.state {
+            State::Dispatched | State::Ambiguous { .. } => {}
+            _ => return Err(self.unfit()),
+        }
+        self.sandbox = Some(birth.sandbox);
+        self.answer = birth.answer;
+        self.deadline = birth.deadline;
+        self.first_seen = Some(now);
+        self.last_sign = now;
+        self.state = State::Live(Activity::Running);
+        Ok(self.reschedule(timing))
+    }
+
+    /// reserved, dispatched → refused: Cube definitely did not make it.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn refuse(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match self.state {
+            State::Reserved | State::Dispatched => {}
+            _ => return Err(self.unfit()),
+        }
+        self.state = State::Refused;
+        self.due = Some(now.plus(timing.tombstone));
+        Ok(self)
+    }
+
+    /// reserved → gone: nothing was ever sent.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn lapse(self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match self.state {
+            State::Reserved => Ok(self.bury(Proof::NeverSent, now, timing)),
+            _ => Err(self.unfit()),
+        }
+    }
+
+    /// dispatched → ambiguous: the answer was lost, or its process died.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn lose(mut self, now: UnixMillis) -> Result<Self, Unfit> {
+        match self.state {
+            State::Dispatched => {}
+            _ => return Err(self.unfit()),
+        }
+        self.state = State::Ambiguous { misses: 0 };
+        self.due = Some(now);
+        Ok(self)
+    }
+
+    /// ambiguous → live (claimable, for a while) or killing (nobody could claim it): a listing showed its marker.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state.
+    pub fn found(self, birth: Birth, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match self.state {
+            State::Ambiguous { .. } => {}
+            _ => return Err(self.unfit()),
+        }
+        let claimable = self.claim.is_some();
+        let mut live = self.born(birth, now, timing)?;
+        if claimable {
+            live.claim_until = Some(now.plus(timing.claim));
+            return Ok(live.reschedule(timing));
+        }
+        live.condemn(Actor::Recovery, now)
+    }
+
+    /// A retry proved to be the same: the found create is its own again.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless live.
+    pub fn claimed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        if !self.usable() {
+            return Err(self.unfit());
+        }
+        self.claim_until = None;
+        self.last_sign = now;
+        Ok(self.reschedule(timing))
+    }
+
+    /// A trusted listing did not show it. Three of them, the last at least `horizon` after dispatch: it never came.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless ambiguous.
+    pub fn missed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        let State::Ambiguous { misses } = self.state else { return Err(self.unfit()) };
+        let horizon = self.dispatched.unwrap_or(self.asked).plus(timing.horizon);
+        let misses = misses.saturating_add(1);
+        if misses >= 3 && now >= horizon {
+            return Ok(self.bury(Proof::NeverCame, now, timing));
+        }
+        self.state = State::Ambiguous { misses };
+        self.due = Some(now.plus(timing.search));
+        Ok(self)
+    }
+
+    /// The search could not be made; again later.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless ambiguous.
+    pub fn search_failed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        let State::Ambiguous { .. } = self.state else { return Err(self.unfit()) };
+        self.due = Some(now.plus(timing.search));
+        Ok(self)
+    }
+}

@@ -1,0 +1,123 @@
+//! The end: condemned, killed, proven gone; and what happens to the dead who appear again.
+
+use super::{Actor, Entry, Kill, KillFailure, Proof, State, Timing, Unfit};
+use crate::ids::SandboxId;
+use crate::time::UnixMillis;
+
+impl Entry {
+    /// live → killing: condemned. From here on there is no way back.
+    ///
+    /// # Errors
+    /// [`Unfit::Busy`] if a call is under way and the actor is neither the holder nor an operator; [`Unfit::State`]
+    /// unless live.
+    pub fn condemn(mut self, actor: Actor, now: UnixMillis) -> Result<Self, Unfit> {
+        if !self.usable() {
+            return Err(self.unfit());
+        }
+        if self.busy(now) && actor.yields() {
+            return Err(Unfit::Busy);
+        }
+        self.state = State::Killing(Kill { actor, since: now, attempts: 0, absent_once: false });
+        self.claim_until = None;
+        self.due = Some(now);
+        Ok(self)
+    }
+
+    /// gone, refused → killing: Cube shows the dead alive. It is charged and killed again.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless dead.
+    pub fn resurrect(mut self, sandbox: SandboxId, now: UnixMillis) -> Result<Self, Unfit> {
+        if self.charged() {
+            return Err(self.unfit());
+        }
+        self.sandbox = Some(sandbox);
+        self.first_seen.get_or_insert(now);
+        self.state =
+            State::Killing(Kill { actor: Actor::Recovery, since: now, attempts: 0, absent_once: false });
+        self.due = Some(now);
+        Ok(self)
+    }
+
+    /// live, killing, quarantined → gone, if the proof holds: nothing in flight, and a 404 is believed only of what is
+    /// not newborn (or whose deadline has passed).
+    ///
+    /// # Errors
+    /// [`Unfit`] if the proof does not hold.
+    pub fn absent(self, proof: Proof, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        match (&self.state, proof) {
+            // These two prove something of what was never born.
+            (_, Proof::NeverCame | Proof::NeverSent) => return Err(self.unfit()),
+            (State::Live(_) | State::Killing(_) | State::Quarantined(_), _) => {}
+            _ => return Err(self.unfit()),
+        }
+        if self.busy(now) {
+            return Err(Unfit::Busy);
+        }
+        if proof != Proof::Deleted && self.newborn(now, timing) {
+            return Err(Unfit::Newborn);
+        }
+        Ok(self.bury(proof, now, timing))
+    }
+
+    /// A try to kill it did not end in proof: again later, and quarantine after too many.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless killing or quarantined.
+    pub fn kill_failed(
+        mut self,
+        failure: KillFailure,
+        now: UnixMillis,
+        timing: &Timing,
+    ) -> Result<Self, Unfit> {
+        let (mut kill, quarantined) = match self.state {
+            State::Killing(ref kill) => (kill.clone(), false),
+            State::Quarantined(ref kill) => (kill.clone(), true),
+            _ => return Err(self.unfit()),
+        };
+        let wait = match failure {
+            KillFailure::NotYet { wait } => wait,
+            KillFailure::TooYoung => {
+                kill.absent_once = true;
+                timing.search
+            }
+            KillFailure::Failed => {
+                kill.attempts = kill.attempts.saturating_add(1);
+                let doubled = timing.kill_retry.saturating_mul(1 << kill.attempts.min(10).saturating_sub(1));
+                if quarantined { timing.quarantine_retry } else { doubled.min(timing.kill_retry_most) }
+            }
+        };
+        let give_up = quarantined || kill.attempts >= timing.kill_tries;
+        self.due = Some(now.plus(if give_up { timing.quarantine_retry.max(wait) } else { wait }));
+        self.state = if give_up { State::Quarantined(kill) } else { State::Killing(kill) };
+        Ok(self)
+    }
+
+    /// Somebody asked again for the end of a quarantined or waiting kill: try at once.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless killing or quarantined.
+    pub fn hurry(mut self, now: UnixMillis) -> Result<Self, Unfit> {
+        match self.state {
+            State::Killing(_) | State::Quarantined(_) => {
+                self.due = Some(now);
+                Ok(self)
+            }
+            _ => Err(self.unfit()),
+        }
+    }
+
+    fn newborn(&self, now: UnixMillis, timing: &Timing) -> bool {
+        let overdue = self.deadline.is_some_and(|deadline| deadline <= now);
+        let age = now.since(self.first_seen.unwrap_or(self.asked));
+        age < timing.newborn && !overdue
+    }
+
+    pub(super) fn bury(mut self, proof: Proof, now: UnixMillis, timing: &Timing) -> Self {
+        self.state = State::Gone { at: now, proof };
+        self.operations.clear();
+        self.claim_until = None;
+        self.due = Some(now.plus(timing.tombstone));
+        self
+    }
+}

@@ -1,0 +1,86 @@
+//! While it lives: calls under way, what Cube shows, when it must be looked at.
+
+use std::time::Duration;
+
+use super::{Activity, Effect, Entry, Operation, State, Timing, Unfit};
+use crate::ids::OperationId;
+use crate::time::UnixMillis;
+
+/// What outlives its deadline by traffic is looked at this often at the least.
+const SELDOM_RUNNING: Duration = Duration::from_secs(60);
+/// What is paused has no end of its own; the inventory sees it go.
+const SELDOM_PAUSED: Duration = Duration::from_secs(3600);
+
+impl Entry {
+    /// A call that touches the sandbox begins.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless live: from killing there is no way back.
+    pub fn begin(mut self, operation: Operation, now: UnixMillis) -> Result<Self, Unfit> {
+        if !self.usable() {
+            return Err(self.unfit());
+        }
+        self.operations.retain(|other| other.until > now);
+        self.operations.push(operation);
+        self.last_sign = now;
+        self.claim_until = None;
+        Ok(self)
+    }
+
+    /// A call that touched the sandbox has ended, in whatever state the entry is by now.
+    #[must_use]
+    pub fn end(mut self, operation: &OperationId, effect: Effect, now: UnixMillis, timing: &Timing) -> Self {
+        self.operations.retain(|other| other.id != *operation && other.until > now);
+        if !self.usable() {
+            return self;
+        }
+        self.last_sign = now;
+        self = match effect {
+            Effect::None => self,
+            Effect::Paused => self.observed(Activity::Paused(now)),
+            Effect::Running => self.observed(Activity::Running),
+            Effect::Deadline(deadline) => Self { deadline, ..self },
+            Effect::RunningUntil(deadline) => Self { deadline, ..self.observed(Activity::Running) },
+        };
+        self.reschedule(timing)
+    }
+
+    /// Cube showed it running or paused. A pause keeps the time it was first seen.
+    #[must_use]
+    pub fn observed(mut self, activity: Activity) -> Self {
+        match (&self.state, activity) {
+            (State::Live(Activity::Paused(_)), Activity::Paused(_)) => {}
+            (State::Live(_), seen) => self.state = State::Live(seen),
+            _ => {}
+        }
+        self
+    }
+
+    /// Looked at because its deadline had passed, and it lives: look again later, more and more seldom. What is no
+    /// longer live keeps its appointment.
+    #[must_use]
+    pub fn outlived(mut self, now: UnixMillis, timing: &Timing) -> Self {
+        if !self.usable() {
+            return self;
+        }
+        let overdue = self.deadline.map_or(Duration::ZERO, |deadline| now.since(deadline));
+        let seldom = if self.paused_since().is_some() { SELDOM_PAUSED } else { SELDOM_RUNNING };
+        let least = if self.paused_since().is_some() { seldom } else { timing.deadline_grace.min(seldom) };
+        let look = now.plus(overdue.clamp(least, seldom));
+        // The end of a claim is not put off by a look at the deadline.
+        self.due = self.claim_until.map(|claim| claim.max(now).min(look)).or(Some(look));
+        self
+    }
+
+    /// Sets when a live entry must be looked at: at the end of a claim, or a little after its deadline.
+    pub(super) fn reschedule(mut self, timing: &Timing) -> Self {
+        if self.usable() {
+            let deadline = self.deadline.map(|deadline| deadline.plus(timing.deadline_grace));
+            self.due = match (self.claim_until, deadline) {
+                (Some(claim), Some(deadline)) => Some(claim.min(deadline)),
+                (claim, deadline) => claim.or(deadline),
+            };
+        }
+        self
+    }
+}

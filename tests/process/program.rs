@@ -1,0 +1,196 @@
+//! One process of the real program: its directory, its configuration, what it writes, how it ends.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cubewarden::time::{Clock as _, WallClock};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::http::Caller;
+
+/// A configuration in a directory of its own; free ports, which the program tells in its log.
+pub(super) struct Site {
+    directory: TempDir,
+    env: Vec<(String, String)>,
+}
+
+/// A program that serves.
+pub(super) struct Serving {
+    child: Child,
+    lines: Arc<Mutex<Vec<Value>>>,
+    pub(super) proxy: String,
+    pub(super) admin: String,
+}
+
+/// Arranges the program with these arguments, without anything of this process's environment.
+fn program(args: &[&str], env: &[(String, String)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cubewarden"));
+    command.args(args).env_clear().envs(env.iter().cloned()).stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end.
+pub(super) fn run(args: &[&str], env: &[(&str, &str)]) -> Output {
+    let env: Vec<_> = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    program(args, &env).output().unwrap()
+}
+
+/// What a program that ended wrote to standard error.
+pub(super) fn complaint(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(!text.contains("stack backtrace") && !text.contains("panicked"), "{text}");
+    text
+}
+
+impl Site {
+    /// Before the Cube at `upstream`, with more configuration.
+    pub(super) fn new(upstream: &str, config: &str) -> Self {
+        let site = Self { directory: tempfile::tempdir().unwrap(), env: Vec::new() };
+        site.write(upstream, config);
+        site
+    }
+
+    /// Writes the configuration anew.
+    pub(super) fn write(&self, upstream: &str, config: &str) {
+        let mut text = String::from("[listen]\nproxy = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n");
+        write!(text, "[upstream]\nurl = \"{upstream}\"\n[log]\nformat = \"json\"\n").unwrap();
+        write!(text, "[store]\npath = \"{}\"\n{config}\n", self.ledger().display()).unwrap();
+        std::fs::write(self.config(), text).unwrap();
+    }
+
+    pub(super) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(super) fn config(&self) -> PathBuf {
+        self.directory.path().join("cubewarden.toml")
+    }
+
+    pub(super) fn ledger(&self) -> PathBuf {
+        self.directory.path().join("ledger")
+    }
+
+    fn args<'a>(command: &'a str, config: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+        [command, "--config", config.to_str().unwrap()].into_iter().chain(more.iter().copied()).collect()
+    }
+
+    /// Runs a command on this configuration to its end.
+    pub(super) fn run(&self, command: &str, more: &[&str]) -> Output {
+        let config = self.config();
+        program(&Self::args(command, &config, more), &self.env).output().unwrap()
+    }
+
+    /// Starts serving, and waits until it says where.
+    pub(super) async fn serve(&self) -> Serving {
+        let config = self.config();
+        let mut command = program(&Self::args("serve", &config, &[]), &self.env);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = child.stderr.take().unwrap();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines() {
+                let Ok(line) = line else { return };
+                let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                kept.lock().unwrap().push(value);
+            }
+        });
+        let mut serving = Serving { child, lines, proxy: String::new(), admin: String::new() };
+        let greeting = serving.until_said("cubewarden serves").await;
+        let url = |name: &str| format!("http://{}", greeting[name].as_str().unwrap());
+        (serving.proxy, serving.admin) = (url("proxy"), url("admin"));
+        serving
+    }
+
+    /// Starts serving, and waits until it is ready.
+    pub(super) async fn ready(&self) -> Serving {
+        let serving = self.serve().await;
+        let operator = serving.operator();
+        for _ in 0..6000 {
+            if operator.get("/readyz").await.status == 200 {
+                return serving;
+            }
+            WallClock.sleep(Duration::from_millis(10)).await;
+        }
+        panic!("not ready within a minute: {:?}", operator.get("/readyz").await);
+    }
+}
+
+impl Serving {
+    pub(super) fn caller(&self) -> Caller {
+        Caller::new(&self.proxy)
+    }
+
+    pub(super) fn operator(&self) -> Caller {
+        Caller::new(&self.admin)
+    }
+
+    /// How many slots are held, as the operator sees it.
+    pub(super) async fn held(&self) -> u64 {
+        self.operator().get("/v1/admin/buckets").await.json()["all"]["held"].as_u64().unwrap()
+    }
+
+    /// Everything it has logged so far.
+    pub(super) fn log(&self) -> Vec<Value> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    /// Waits for an event whose sentence begins like this.
+    pub(super) async fn until_said(&mut self, beginning: &str) -> Value {
+        for _ in 0..6000 {
+            let said =
+                |line: &Value| line["message"].as_str().is_some_and(|text| text.starts_with(beginning));
+            if let Some(line) = self.log().into_iter().find(said) {
+                return line;
+            }
+            assert!(self.child.try_wait().unwrap().is_none(), "it ended: {:?}", self.log());
+            WallClock.sleep(Duration::from_millis(10)).await;
+        }
+        panic!("waited a minute in vain for {beginning:?}: {:?}", self.log());
+    }
+
+    /// Sends it a signal.
+    pub(super) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// Whether it is still there.
+    pub(super) fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for its end; the exit code.
+    pub(super) async fn ended(mut self) -> i32 {
+        for _ in 0..6000 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or_else(|| panic!("it was killed: {:?}", self.log()));
+            }
+            WallClock.sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it did not end within a minute: {:?}", self.log());
+    }
+
+    /// Tells it to stop, and waits for a good end.
+    pub(super) async fn stop(self) {
+        self.signal("TERM");
+        assert_eq!(self.ended().await, 0);
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It has ended already if all went well.
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+        if let Some(mut rest) = self.child.stderr.take() {
+            let _read = rest.read_to_end(&mut Vec::new());
+        }
+    }
+}
