@@ -12,6 +12,7 @@ use crate::cube::Profile;
 use crate::cube::ask::Kind;
 use crate::cube::faults::Fault;
 use crate::support::http::Answer;
+use crate::support::until;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -212,8 +213,11 @@ async fn five_hundred_creates_that_fail_in_six_ways_leave_nothing_behind() {
         assert_eq!(stage.cube.struck(rule), 84, "one upstream call each");
         stage.cube.remove_fault(rule);
     }
-    clients_abort(&stage, 80).await;
     assert_eq!(stage.warden.held().await, 3 * 84, "what is unclear stays charged");
+    stage.due().await;
+    stage.until_held(2 * 84).await;
+    assert!(stage.cube.alive().is_empty(), "what came to be was found and ended");
+    clients_abort(&stage, 80).await;
     for wait in [0, 5, 595] {
         stage.skip(wait * SECOND);
         stage.due().await;
@@ -221,25 +225,30 @@ async fn five_hundred_creates_that_fail_in_six_ways_leave_nothing_behind() {
     stage.balance(0).await;
 }
 
-/// So many clients hang up while their creates are under way; then Cube refuses them.
+/// So many clients hang up while their creates are under way; what Cube then makes is ended again.
 async fn clients_abort(stage: &Stage, clients: usize) {
     let held = stage.cube.fault(Fault::Hold { done: false }.on(Kind::Create));
-    let refuse =
-        Fault::Refuse { status: 400, body: r#"{"code":400,"message":"no"}"#.into(), retry_after: None };
-    let refused = stage.cube.fault(refuse.on(Kind::Create));
     let before = stage.warden.held().await;
     let mut calls = Vec::new();
     for _ in 0..clients {
         let caller = stage.warden.caller();
         calls.push(tokio::spawn(async move { caller.try_call("POST", "/sandboxes", Some(BODY)).await }));
     }
-    stage.until_held(before + clients as u64).await;
     stage.cube.until_held(clients).await;
-    calls.iter().for_each(tokio::task::JoinHandle::abort);
+    assert_eq!(stage.warden.held().await, before + clients as u64);
+    for call in calls {
+        call.abort();
+        assert!(call.await.is_err());
+    }
+    stage.settle().await;
     stage.cube.release();
-    stage.until_held(before).await;
+    until("they are made", || stage.cube.alive().len() == clients).await;
+    while stage.warden.held().await > before {
+        stage.settle().await;
+        stage.due().await;
+    }
+    assert!(stage.cube.alive().is_empty());
     stage.cube.remove_fault(held);
-    stage.cube.remove_fault(refused);
 }
 
 /// DA01
