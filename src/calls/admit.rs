@@ -158,8 +158,8 @@ impl Governor {
         let Fullness { held, paused, paused_for_a_day, .. } = self.fullness(&wish.bucket).await;
         let has_room = |limit| u64::try_from(held).is_ok_and(|held| held < limit);
         // Whoever never had its turn was not told which of the two limits it is.
-        let global =
-            full.map_or_else(|| limits.bucket.is_none_or(has_room), |full| full.limit_of == FullWhere::Global);
+        let global = full
+            .map_or_else(|| limits.bucket.is_none_or(has_room), |full| full.limit_of == FullWhere::Global);
         if global {
             let message = "all slots of this platform are taken; try again later";
             return Refusal::new(Reason::CapacityExceeded, message).with("limit_of", "platform").after(after);

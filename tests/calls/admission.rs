@@ -69,7 +69,8 @@ async fn a_late_release_frees_only_its_own_slot() {
         stage.due().await;
     }
     assert_eq!(stage.warden.held().await, 0);
-    let b = caller.post("/sandboxes", r#"{"templateID":"tpl-000000000000000000000001"}"#).await.text("sandboxID");
+    let b =
+        caller.post("/sandboxes", r#"{"templateID":"tpl-000000000000000000000001"}"#).await.text("sandboxID");
     stage.skip(100 * SECOND);
     assert_eq!(stage.cube.alive().len(), 2, "A came after all");
     stage.inventory().await;
@@ -117,7 +118,11 @@ async fn waiting_is_first_come_first_served() {
         line.push_back(create(&caller));
         until_waiting(&stage, "default/dev", place).await;
     }
-    assert_eq!(stage.metric(r#"cubewarden_waiting{bucket="other"}"#) + stage.metric(r#"cubewarden_waiting{bucket="default/dev"}"#), 5);
+    assert_eq!(
+        stage.metric(r#"cubewarden_waiting{bucket="other"}"#)
+            + stage.metric(r#"cubewarden_waiting{bucket="default/dev"}"#),
+        5
+    );
     while let Some(first) = line.pop_front() {
         assert_eq!(caller.delete(&path(&holder, "")).await.status, 204);
         holder = first.await.unwrap().text("sandboxID");
@@ -154,7 +159,11 @@ async fn no_more_than_max_waiting_wait_and_the_rest_is_told_at_once() {
     until_waiting(&stage, "default/dev", 2).await;
     let third = caller.post("/sandboxes", BODY).await;
     refused(&third, 429, "CAPACITY_EXCEEDED");
-    assert_eq!((third.json()["limit"].as_u64(), third.json()["held"].as_u64()), (Some(1), Some(1)), "{third:?}");
+    assert_eq!(
+        (third.json()["limit"].as_u64(), third.json()["held"].as_u64()),
+        (Some(1), Some(1)),
+        "{third:?}"
+    );
     stage.skip(30 * SECOND);
     for waiter in waiting {
         refused(&waiter.await.unwrap(), 429, "CAPACITY_EXCEEDED");
@@ -247,7 +256,8 @@ async fn a_limit_lowered_at_run_time_kills_nobody_and_admits_nobody() {
     for _ in 0..3 {
         ids.push(caller.create(BODY).await);
     }
-    let lower = crate::support::warden::before(&stage.cube.url()).config(&(limit_of("default/dev", 1) + NO_WAIT));
+    let lower =
+        crate::support::warden::before(&stage.cube.url()).config(&(limit_of("default/dev", 1) + NO_WAIT));
     stage.warden.warden.reload(&lower.settings());
     stage.inventory().await;
     stage.due().await;
@@ -276,7 +286,8 @@ async fn who_creates_or_calls_too_often_is_told_how_long_to_wait() {
     assert_eq!(third.header("retry-after"), Some("1"));
     stage.balance(2).await;
 
-    let calls = two_tenants().replace("buckets = [\"b/prod\"]", "buckets = [\"b/prod\"]\ncalls_per_second = 2");
+    let calls =
+        two_tenants().replace("buckets = [\"b/prod\"]", "buckets = [\"b/prod\"]\ncalls_per_second = 2");
     let stage = real(Profile::V070, &calls).await;
     let mut answers = Vec::new();
     for _ in 0..6 {

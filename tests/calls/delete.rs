@@ -123,7 +123,8 @@ async fn a_delete_that_fails_three_times_frees_its_slot_with_the_fourth() {
 /// EB23
 #[tokio::test]
 async fn a_client_whose_delete_keeps_failing_is_not_told_that_it_is_done() {
-    let stage = timed(Profile::V070, "[reconciler]\nquarantine_after = 3\nquarantine_retry = \"10m\"\n").await;
+    let stage =
+        timed(Profile::V070, "[reconciler]\nquarantine_after = 3\nquarantine_retry = \"10m\"\n").await;
     let id = stage.warden.caller().create(BODY).await;
     let fault = stage.cube.fault(failing(500).on(Kind::Delete));
     let first = delete(&stage, &id);
@@ -264,7 +265,8 @@ async fn anothers_delete_is_the_404_of_nobodys_and_touches_nothing() {
     let stage = real(Profile::V070, &two_tenants()).await;
     let id = stage.a().create(BODY).await;
     stage.cube.forget_requests();
-    let (anothers, nobodys) = (stage.b().delete(&path(&id, "")).await, stage.b().delete(&path(NOBODY, "")).await);
+    let (anothers, nobodys) =
+        (stage.b().delete(&path(&id, "")).await, stage.b().delete(&path(NOBODY, "")).await);
     refused(&anothers, 404, "NOT_FOUND");
     refused(&nobodys, 404, "NOT_FOUND");
     assert_eq!(stage.times(&format!("DELETE /sandboxes/{id}")), 0);

@@ -85,7 +85,8 @@ async fn without_a_known_key_nobody_is_served_and_cube_is_not_asked() {
     let id = stray.create(BODY).await;
     assert_eq!(stage.a().get(&path(&id, "")).await.status, 404, "X-API-Key decides");
     let requests = stage.cube.requests().into_iter();
-    let upstream = requests.rev().find(|seen| seen.head.target == "/sandboxes" && seen.head.method == "POST").unwrap();
+    let upstream =
+        requests.rev().find(|seen| seen.head.target == "/sandboxes" && seen.head.method == "POST").unwrap();
     let bearer = upstream.head.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     assert!(!bearer, "a stray bearer does not go on");
     stage.balance(1).await;
@@ -180,8 +181,10 @@ async fn snapshots_and_volumes_are_their_makers_alone_in_every_verb() {
     let (snapshot, volume) = objects_of_a(&stage).await;
     let nobodys_volume = format!("{}0", &volume[..volume.len() - 1]);
     let bare = snapshot.split(':').next().unwrap();
-    let nobodys_snapshot = format!("{}{}", &bare[..bare.len() - 1], if bare.ends_with('0') { '1' } else { '0' });
-    let nobodys_volume = if nobodys_volume == volume { format!("{}1", &volume[..volume.len() - 1]) } else { nobodys_volume };
+    let nobodys_snapshot =
+        format!("{}{}", &bare[..bare.len() - 1], if bare.ends_with('0') { '1' } else { '0' });
+    let nobodys_volume =
+        if nobodys_volume == volume { format!("{}1", &volume[..volume.len() - 1]) } else { nobodys_volume };
     for (method, of_a, of_nobody) in [
         ("GET", format!("/volumes/{volume}"), format!("/volumes/{nobodys_volume}")),
         ("DELETE", format!("/volumes/{volume}"), format!("/volumes/{nobodys_volume}")),
@@ -347,7 +350,7 @@ async fn ids_that_another_reader_could_take_for_one_are_nobodys() {
 }
 
 #[tokio::test]
-async fn cube_gets_its_own_key_where_the_warden_has_it_and_no_key_is_ever_shown() {
+async fn without_a_key_of_cubes_the_clients_goes_through_and_is_never_shown() {
     let cube = CubeSim::builder().lock(Lock::Key("cubes-own".into())).start().await.unwrap();
     let warden = warden::before(&cube.url()).config(&two_tenants()).start().await;
     let answer = warden.caller_with("e2b_aa").post("/sandboxes", BODY).await;
@@ -359,7 +362,7 @@ async fn cube_gets_its_own_key_where_the_warden_has_it_and_no_key_is_ever_shown(
 }
 
 #[tokio::test]
-async fn a_tenant_without_admin_learns_nothing_from_a_clash_with_the_old_prefix() {
+async fn the_old_prefix_is_governed_as_the_new_one() {
     let stage = timed(Profile::V051, &two_tenants()).await;
     let id = stage.a().create(BODY).await;
     let under = |prefix: &str| format!("{prefix}/sandboxes/{id}");

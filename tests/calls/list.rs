@@ -34,7 +34,8 @@ async fn pause(caller: &Caller, id: &str) {
 async fn a_paused_sandbox_that_cube_leaves_out_of_its_list_stays_its_owners() {
     let config = two_tenants() + &limit_of("a/prod", 1) + NO_WAIT;
     let stage = timed(Profile::V070, &config).await;
-    let body = r#"{"templateID":"tpl-000000000000000000000001","timeout":60,"autoPause":true,"metadata":{"k":"v"}}"#;
+    let body =
+        r#"{"templateID":"tpl-000000000000000000000001","timeout":60,"autoPause":true,"metadata":{"k":"v"}}"#;
     let id = stage.a().create(body).await;
     stage.skip(61 * SECOND);
     assert_eq!(stage.cube.sandbox(&id).unwrap().state, crate::cube::model::State::Paused);
@@ -121,7 +122,9 @@ async fn each_tenant_sees_its_own_and_nothing_of_the_others() {
     of_a.push(stage.a().with("x-cube-env", "dev").create(BODY).await);
     let of_b = vec![stage.b().create(BODY).await];
     let foreign = stage.cube.plant(crate::cube::model::Plant::default());
-    for list in ["/sandboxes", "/v2/sandboxes", "/v2/sandboxes?limit=100", "/v2/sandboxes?state=running,paused"] {
+    for list in
+        ["/sandboxes", "/v2/sandboxes", "/v2/sandboxes?limit=100", "/v2/sandboxes?state=running,paused"]
+    {
         assert_eq!(sorted(ids(&stage.a().get(list).await)), sorted(of_a.clone()), "{list}");
         assert_eq!(ids(&stage.b().get(list).await), of_b, "{list}");
     }

@@ -9,9 +9,9 @@ use cubewarden::store::{Batch, Store};
 use serde_json::json;
 
 use super::stage::{BODY, Stage, path, refused, timed, two_tenants};
+use crate::cube::Profile;
 use crate::cube::ask::Kind;
 use crate::cube::faults::Fault;
-use crate::cube::Profile;
 use crate::support::faulty_store::FaultyStore;
 use crate::support::warden;
 
@@ -135,7 +135,8 @@ async fn an_operation_in_flight_keeps_a_404_from_being_believed() {
     let (a, route) = (stage.a(), path(&id, "/pause"));
     let pause = tokio::spawn(async move { a.post(&route, "").await });
     stage.cube.until_held(1).await;
-    let missing = Fault::Refuse { status: 404, body: r#"{"code":404,"message":"no"}"#.into(), retry_after: None };
+    let missing =
+        Fault::Refuse { status: 404, body: r#"{"code":404,"message":"no"}"#.into(), retry_after: None };
     stage.cube.fault(missing.on(Kind::Get).times(1));
     assert_eq!(stage.a().get(&path(&id, "")).await.status, 404);
     assert_eq!(stage.warden.held().await, 1);
@@ -164,7 +165,12 @@ async fn without_the_ledger_reads_answer_what_they_can_attribute_and_the_rest_is
     let seen = |answer: crate::support::http::Answer| {
         assert_eq!(answer.status, 200, "{answer:?}");
         let items = answer.json();
-        items.as_array().unwrap().iter().map(|item| item["sandboxID"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        items
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["sandboxID"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(seen(a.get("/sandboxes").await), [of_a.as_str()]);
     assert_eq!(seen(b.get("/v2/sandboxes").await), [of_b.as_str()]);
@@ -242,7 +248,8 @@ async fn a_record_that_cannot_be_read_is_named_and_the_others_go_on() {
     let (stage, _, below) = on_a_store(&two_tenants()).await;
     let (bad, good) = (stage.a().create(BODY).await, stage.a().create(BODY).await);
     let entries = stage.warden.entries().await;
-    let marker = entries.iter().find(|entry| entry.sandbox.as_ref().unwrap().as_str() == bad).unwrap().marker.clone();
+    let marker =
+        entries.iter().find(|entry| entry.sandbox.as_ref().unwrap().as_str() == bad).unwrap().marker.clone();
     let key = Key::Entry(marker);
     let was = below.read(std::slice::from_ref(&key)).await.unwrap().records.remove(0);
     let write = |value: Vec<u8>| Batch { put: vec![(key.clone(), value)], ..Batch::default() };

@@ -123,9 +123,11 @@ impl Stage {
 
     /// The bodies of the creates that Cube has seen.
     pub(super) fn created(&self) -> Vec<String> {
-        let creates = self.cube.requests().into_iter().filter(|seen| {
-            seen.head.method == "POST" && seen.head.target.ends_with("/sandboxes")
-        });
+        let creates = self
+            .cube
+            .requests()
+            .into_iter()
+            .filter(|seen| seen.head.method == "POST" && seen.head.target.ends_with("/sandboxes"));
         creates.map(|seen| String::from_utf8(seen.body.to_vec()).unwrap()).collect()
     }
 
@@ -192,9 +194,11 @@ impl Stage {
         let ids: BTreeSet<String> =
             entries.iter().filter_map(|entry| entry.sandbox.as_ref().map(ToString::to_string)).collect();
         let ledger = self.warden.warden.ledger.id().to_string();
-        let ours = self.cube.alive().into_iter().filter(|alive| {
-            ids.contains(&alive.id) || alive.metadata.get("cw_ledger") == Some(&ledger)
-        });
+        let ours = self
+            .cube
+            .alive()
+            .into_iter()
+            .filter(|alive| ids.contains(&alive.id) || alive.metadata.get("cw_ledger") == Some(&ledger));
         let alive: BTreeSet<String> = ours.map(|alive| alive.id).collect();
         let held = usize::try_from(self.warden.held().await).unwrap();
         (held, entries.len(), ids == alive && ids.len() == entries.len())
@@ -203,7 +207,8 @@ impl Stage {
     /// The value of a metric by its whole name with labels.
     pub(super) fn metric(&self, name: &str) -> u64 {
         let text = self.warden.warden.metrics.render(None);
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned));
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned));
         line.unwrap_or_else(|| panic!("no metric {name} in {text}")).parse().unwrap()
     }
 }

@@ -17,7 +17,8 @@ impl Entry {
         if self.busy(now) && actor.yields() {
             return Err(Unfit::Busy);
         }
-        self.state = State::Killing(Kill { actor, since: now, attempts: 0, absent_once: false, deleted_once: false });
+        self.state =
+            State::Killing(Kill { actor, since: now, attempts: 0, absent_once: false, deleted_once: false });
         self.claim_until = None;
         self.due = Some(now);
         Ok(self)
@@ -33,8 +34,13 @@ impl Entry {
         }
         self.sandbox = Some(sandbox);
         self.first_seen.get_or_insert(now);
-        self.state =
-            State::Killing(Kill { actor: Actor::Recovery, since: now, attempts: 0, absent_once: false, deleted_once: false });
+        self.state = State::Killing(Kill {
+            actor: Actor::Recovery,
+            since: now,
+            attempts: 0,
+            absent_once: false,
+            deleted_once: false,
+        });
         self.due = Some(now);
         Ok(self)
     }

@@ -16,7 +16,8 @@ const GOLDEN: &str = r#"{"v":1,"marker":"0123456789abcdef0123456789abcdef","upst
 
 fn golden() -> Entry {
     let at = |n: u64| UnixMillis(1_800_000_000_000 + n);
-    let kill = Kill { actor: Actor::Recovery, since: at(8), attempts: 8, absent_once: true, deleted_once: false };
+    let kill =
+        Kill { actor: Actor::Recovery, since: at(8), attempts: 8, absent_once: true, deleted_once: false };
     let id = OperationId::new("aabbccddeeff0011").unwrap();
     Entry {
         marker: Marker::new("0123456789abcdef0123456789abcdef").unwrap(),
