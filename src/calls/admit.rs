@@ -1,6 +1,5 @@
 //! May this create begin: a slot in its bucket and in the whole ledger, at once or after waiting in line.
 
-use std::pin::Pin;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -34,15 +33,11 @@ pub(super) enum Admitted {
     KeyTaken,
 }
 
-/// Why a caller leaves the line.
-#[derive(Clone, Copy, Debug)]
-enum Leaving {
-    /// This warden is going away.
+/// Why a create leaves the line.
+enum Leaves {
     Drained,
-    /// It hung up.
-    Gone,
-    /// It has waited for as long as it may.
-    Impatient,
+    CallerGone,
+    PatienceOver,
 }
 
 /// One try.
@@ -71,41 +66,64 @@ impl Governor {
             return Err(self.capacity(ask, wish, limits, full).await);
         };
         let _counted = self.metrics.waiting(ask.settings.policies.label(&wish.bucket));
-        let mut leaving = Box::pin(self.leaving(ask));
-        let turn = tokio::select! {
+        let leaves = self.leaves(ask);
+        tokio::pin!(leaves);
+        let _turn = tokio::select! {
             biased;
-            why = leaving.as_mut() => Err(why),
-            turn = place.turn() => Ok(turn),
+            why = &mut leaves => return Err(self.left(why, ask, wish, limits, full).await),
+            turn = place.turn() => turn,
         };
-        let admitted = match turn {
-            Ok(_turn) => self.try_until_admitted(wish, limits, leaving.as_mut()).await?,
-            Err(why) => Err(why),
-        };
-        match admitted {
-            Ok(Admitted::Permit(permit)) if ask.caller.is_gone() => Err(self.hand_on(permit).await),
-            Ok(admitted) => Ok(admitted),
-            Err(Leaving::Drained) => Err(draining()),
-            Err(Leaving::Gone) => Err(left()),
-            Err(Leaving::Impatient) => Err(self.capacity(ask, wish, limits, full).await),
+        let mut changes = self.ledger.changes();
+        loop {
+            changes.mark_unchanged();
+            // Never broken off: a try that was let go could take a slot that nobody knows of.
+            full = match self.try_admit(wish, limits).await? {
+                Try::Admitted(Admitted::Permit(permit)) if ask.caller.is_gone() => {
+                    return Err(self.hand_on(permit).await);
+                }
+                Try::Admitted(admitted) => return Ok(admitted),
+                Try::Full(full) => Some(full),
+            };
+            tokio::select! {
+                biased;
+                why = &mut leaves => return Err(self.left(why, ask, wish, limits, full).await),
+                _hint = changes.changed() => {}
+                () = self.clock.sleep(TRY_AGAIN) => {}
+            }
         }
     }
 
-    /// Ready when this caller must leave the line.
-    async fn leaving(&self, ask: &Ask) -> Leaving {
+    /// Ready when this create must wait no longer.
+    async fn leaves(&self, ask: &Ask) -> Leaves {
         tokio::select! {
             biased;
-            () = self.drained() => Leaving::Drained,
-            () = ask.caller.gone() => Leaving::Gone,
-            () = self.clock.sleep(self.patience(ask)) => Leaving::Impatient,
+            () = self.drained() => Leaves::Drained,
+            () = ask.caller.gone() => Leaves::CallerGone,
+            () = self.clock.sleep(self.patience(ask)) => Leaves::PatienceOver,
         }
     }
 
     /// A slot came free at the very moment its caller left: it goes on to the next.
     async fn hand_on(&self, permit: Permit) -> Refusal {
         match self.ledger.refused(&permit.0.marker, "its caller had left the line").await {
-            Ok(()) => left(),
+            Ok(()) => caller_left(),
             // The reservation lapses by itself.
             Err(error) => unavailable(&error),
+        }
+    }
+
+    async fn left(
+        &self,
+        why: Leaves,
+        ask: &Ask,
+        wish: &ledger::Ask,
+        limits: Limits,
+        full: Option<Full>,
+    ) -> Refusal {
+        match why {
+            Leaves::Drained => draining(),
+            Leaves::CallerGone => caller_left(),
+            Leaves::PatienceOver => self.capacity(ask, wish, limits, full).await,
         }
     }
 
@@ -145,39 +163,20 @@ impl Governor {
         }
     }
 
-    /// Tries until there is room or the caller must leave. A try is never cut off: a slot that it takes at that moment would be
-    /// nobody's until it lapses.
-    async fn try_until_admitted(
-        &self,
-        wish: &ledger::Ask,
-        limits: Limits,
-        mut leaving: Pin<&mut (impl Future<Output = Leaving> + Send)>,
-    ) -> Result<Result<Admitted, Leaving>, Refusal> {
-        let mut changes = self.ledger.changes();
-        loop {
-            changes.mark_unchanged();
-            if let Try::Admitted(admitted) = self.try_admit(wish, limits).await? {
-                return Ok(Ok(admitted));
-            }
-            tokio::select! {
-                biased;
-                why = leaving.as_mut() => return Ok(Err(why)),
-                _hint = changes.changed() => {}
-                () = self.clock.sleep(TRY_AGAIN) => {}
-            }
-        }
-    }
-
     /// The refusal of a create that found no slot, with what would help as evidence. Of the global limit nothing is
     /// shown: its numbers are other tenants' too.
     async fn capacity(&self, ask: &Ask, wish: &ledger::Ask, limits: Limits, full: Option<Full>) -> Refusal {
         let after = 1 + u32::try_from(self.ledger.jitter(20)).unwrap_or(0);
-        if full.is_some_and(|full| full.limit_of == FullWhere::Global) {
+        let Fullness { held, paused, paused_for_a_day, .. } = self.fullness(&wish.bucket).await;
+        let has_room = |limit| u64::try_from(held).is_ok_and(|held| held < limit);
+        // Whoever never had its turn was not told which of the two limits it is.
+        let global = full
+            .map_or_else(|| limits.bucket.is_none_or(has_room), |full| full.limit_of == FullWhere::Global);
+        if global {
             let message = "all slots of this platform are taken; try again later";
             return Refusal::new(Reason::CapacityExceeded, message).with("limit_of", "platform").after(after);
         }
         let limit = limits.bucket.unwrap_or_default();
-        let Fullness { held, paused, paused_for_a_day, .. } = self.fullness(&wish.bucket).await;
         let keeps_paused = ask.settings.policies.of(&wish.bucket).retention.is_none();
         let freed = if keeps_paused { paused_for_a_day } else { 0 };
         let refusal =
@@ -190,7 +189,7 @@ impl Governor {
     }
 }
 
-fn left() -> Refusal {
+fn caller_left() -> Refusal {
     Refusal::new(Reason::CapacityExceeded, "the caller left the line")
 }
 
