@@ -16,7 +16,7 @@ use crate::cube::ask::Kind;
 use crate::cube::faults::{Fault, Rule};
 
 const DAYS: u64 = 200;
-const STEPS: usize = 40;
+const STEPS: usize = 25;
 const LIMIT: usize = 4;
 const CONFIG: &str = "[bucket_defaults]\nlimit = 4\n[admission]\nwait = \"2s\"\n[adopt]\nbucket = \"none\"\n";
 

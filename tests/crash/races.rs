@@ -258,7 +258,7 @@ fn soon<'a>(what: &'a str, condition: impl Fn() -> bool + Send + 'a) -> impl Fut
 }
 
 /// RD16
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_slot_that_comes_free_at_the_moment_a_waiter_leaves_goes_to_the_next_ten_thousand_times() {
     const ROUNDS: u32 = 10_000;
     let clock = ManualClock::at(UnixMillis(1_800_000_000_000));
