@@ -79,11 +79,12 @@ impl Stage {
 
     /// The requests that Cube has seen, as `METHOD /path` without the query; health checks left out.
     pub(super) fn asked(&self) -> Vec<String> {
-        let line = |seen: &crate::cube::Seen| {
+        let requests = self.cube.requests();
+        let lines = requests.iter().map(|seen| {
             let path = seen.head.target.split('?').next().unwrap_or_default();
             format!("{} {path}", seen.head.method)
-        };
-        self.cube.requests().iter().map(line).filter(|line| line != "GET /health").collect()
+        });
+        lines.filter(|line| line != "GET /health").collect()
     }
 
     /// How many of them were this.
@@ -93,7 +94,7 @@ impl Stage {
 
     /// Someone sleeps on the clock for exactly so long from now: then so long passes.
     #[track_caller]
-    pub(super) fn pass<'a>(&'a self, length: Duration) -> impl Future<Output = ()> + Send + 'a {
+    pub(super) fn pass(&self, length: Duration) -> impl Future<Output = ()> + Send + '_ {
         let due = self.clock.now().plus(length);
         let someone = until("someone sleeps until then", move || self.clock.next_due() == Some(due));
         async move {
