@@ -103,11 +103,7 @@ async fn a_create_whose_client_hangs_up_is_carried_to_its_end() {
     assert_eq!(stage.states().await, ["dispatched"], "its slot is held while Cube may still make it");
     stage.cube.release();
     crate::support::until("it was made", || stage.cube.alive().len() == 1).await;
-    // What happens to it is decided, and then carried out.
-    while stage.states().await == ["dispatched"] {
-        stage.settle().await;
-    }
-    assert_ne!(stage.states().await, ["live"]);
+    stage.until_state("killing").await;
     stage.due().await;
     stage.balance(0).await;
     assert!(stage.cube.alive().is_empty());

@@ -162,6 +162,22 @@ impl Stage {
         }
     }
 
+    /// Waits until all entries that hold a slot, and there are some, are in this state.
+    #[track_caller]
+    pub(super) fn until_state<'a>(&'a self, wanted: &'a str) -> impl Future<Output = ()> + Send + 'a {
+        let caller = std::panic::Location::caller();
+        async move {
+            for _ in 0..3000 {
+                let states = self.states().await;
+                if !states.is_empty() && states.iter().all(|state| *state == wanted) {
+                    return;
+                }
+                WallClock.sleep(Duration::from_millis(10)).await;
+            }
+            panic!("{caller}: {wanted} wanted, there is {:?}", self.states().await);
+        }
+    }
+
     /// The states of all entries that hold a slot.
     pub(super) async fn states(&self) -> Vec<&'static str> {
         self.warden.entries().await.iter().map(|entry| entry.state.name()).collect()
