@@ -78,6 +78,9 @@ impl Governor {
             changes.mark_unchanged();
             // Never broken off: a try that was let go could take a slot that nobody knows of.
             full = match self.try_admit(wish, limits).await? {
+                Try::Admitted(Admitted::Permit(permit)) if ask.caller.is_gone() => {
+                    return Err(self.hand_on(permit).await);
+                }
                 Try::Admitted(admitted) => return Ok(admitted),
                 Try::Full(full) => Some(full),
             };
@@ -100,6 +103,15 @@ impl Governor {
         }
     }
 
+    /// A slot came free at the very moment its caller left: it goes on to the next.
+    async fn hand_on(&self, permit: Permit) -> Refusal {
+        match self.ledger.refused(&permit.0.marker, "its caller had left the line").await {
+            Ok(()) => caller_left(),
+            // The reservation lapses by itself.
+            Err(error) => unavailable(&error),
+        }
+    }
+
     async fn left(
         &self,
         why: Leaves,
@@ -110,7 +122,7 @@ impl Governor {
     ) -> Refusal {
         match why {
             Leaves::Drained => draining(),
-            Leaves::CallerGone => Refusal::new(Reason::CapacityExceeded, "the caller left the line"),
+            Leaves::CallerGone => caller_left(),
             Leaves::PatienceOver => self.capacity(ask, wish, limits, full).await,
         }
     }
@@ -175,6 +187,10 @@ impl Governor {
                 .with("paused", paused);
         if limit == 0 { refusal.after(120).never_retry() } else { refusal.after(after) }
     }
+}
+
+fn caller_left() -> Refusal {
+    Refusal::new(Reason::CapacityExceeded, "the caller left the line")
 }
 
 fn draining() -> Refusal {
