@@ -34,7 +34,7 @@ pub struct Deeds {
     /// With whose credential a condemned sandbox may be killed, where Cube wants one and the warden has none. Memory only.
     credentials: Mutex<HashMap<Marker, Credential>>,
     /// Buckets whose overdue entries are being asked about.
-    asking: Mutex<HashMap<Bucket, watch::Receiver<()>>>,
+    asking: Mutex<HashMap<Bucket, ask::Round>>,
 }
 
 impl std::fmt::Debug for Deeds {
