@@ -61,7 +61,7 @@ impl Governor {
         if limits.bucket == Some(0) {
             return Err(self.capacity(ask, wish, limits, full).await);
         }
-        let Some(place) = self.waiting.join(&line, ask.settings.admission.max_waiting) else {
+        let Some(place) = line.join(ask.settings.admission.max_waiting) else {
             return Err(self.capacity(ask, wish, limits, full).await);
         };
         let _counted = self.metrics.waiting(ask.settings.policies.label(&wish.bucket));

@@ -76,7 +76,7 @@ impl Wish {
             bucket: self.bucket.clone(),
             owner: self.owner.id.clone(),
             tenant: ask.who.tenant.clone(),
-            template: self.body.template_id.clone().unwrap_or_default(),
+            template: self.body.template_id.as_deref().map(kept_template).unwrap_or_default(),
             metadata: self.body.metadata_json().filter(|text| text.len() <= KEPT),
             key,
         }
@@ -152,6 +152,12 @@ impl Wish {
         };
         Some(Lifecycle { on_timeout: Some(on_timeout), ..mended.unwrap_or_default() })
     }
+}
+
+/// What the ledger keeps of a template's name: whoever sends a long one must not fill the disk with it.
+fn kept_template(name: &str) -> String {
+    const LONGEST: usize = 256;
+    name.chars().take(LONGEST).collect()
 }
 
 /// A body that two readers could understand differently.

@@ -20,13 +20,12 @@ impl Ledger {
         let key = Key::Object(kind, id.to_owned());
         let now = self.now().await?;
         let object = Object { bucket: bucket.to_string(), since: now.0 };
-        self.store
-            .commit(Batch {
-                put: vec![(key, schema::encode(&object))],
-                join: vec![(Set::Objects(kind), id.to_owned())],
-                ..Batch::default()
-            })
-            .await?;
+        self.write(Batch {
+            put: vec![(key, schema::encode(&object))],
+            join: vec![(Set::Objects(kind), id.to_owned())],
+            ..Batch::default()
+        })
+        .await?;
         Ok(())
     }
 
@@ -85,7 +84,7 @@ impl Ledger {
                 ..Batch::default()
             };
             // Moved: it was made anew meanwhile.
-            self.store.commit(batch).await?;
+            self.write(batch).await?;
         }
         Ok(())
     }

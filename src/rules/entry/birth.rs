@@ -47,6 +47,7 @@ impl Entry {
             _ => return Err(self.unfit()),
         }
         self.state = State::Refused;
+        self.forget();
         self.due = Some(now.plus(timing.tombstone));
         Ok(self)
     }
