@@ -257,10 +257,10 @@ fn soon<'a>(what: &'a str, condition: impl Fn() -> bool + Send + 'a) -> impl Fut
     }
 }
 
-/// RD16
+/// RD16: a thousand times through the whole call; the line alone is held to ten thousand rounds beside its code.
 #[tokio::test]
-async fn a_slot_that_comes_free_at_the_moment_a_waiter_leaves_goes_to_the_next_ten_thousand_times() {
-    const ROUNDS: u32 = 10_000;
+async fn a_slot_that_comes_free_at_the_moment_a_waiter_leaves_goes_to_the_next_a_thousand_times() {
+    const ROUNDS: u32 = 1_000;
     let clock = ManualClock::at(UnixMillis(1_800_000_000_000));
     let store = Plain::new(clock.clone());
     // Nobody listens there: whoever is admitted is told so at once. The clock stands still: nobody is rescued by asking again later.
