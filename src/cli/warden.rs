@@ -18,7 +18,7 @@ use crate::calls::seam::{Caller, Calls, Reply, Route};
 use crate::calls::settings::{Adopt, Mode};
 use crate::config::Settings;
 use crate::cube::api::LabelNames;
-use crate::cube::client::Client;
+use crate::cube::client::{Client, Ways};
 use crate::cube::transport::{self, ClockTimer, Transport};
 use crate::deeds::Deeds;
 use crate::ids::Bucket;
@@ -85,11 +85,18 @@ impl Warden {
         let seed = Chance::from_os();
         let ledger = Ledger::open(store, ledger_settings, seed).await.context("open the ledger")?;
         let ledger = Arc::new(ledger);
-        let own = transport(settings, &metrics, &clock, Asker::Call)?;
-        let cube = Client::new(own, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
+        let ways = ways(settings, &metrics, &clock)?;
+        let cube =
+            Client::new(ways, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
         let cube = Arc::new(cube);
         let wakes = settings.tasks.deletes.max_wakes;
-        let deeds = Deeds::new(Arc::clone(&ledger), Arc::clone(&cube), Arc::clone(&clock), wakes);
+        let deeds = Deeds::new(
+            Arc::clone(&ledger),
+            Arc::clone(&cube),
+            Arc::clone(&metrics),
+            Arc::clone(&clock),
+            wakes,
+        );
         let deeds = Arc::new(deeds);
         let governor = Arc::new(Governor::new(
             settings.calls.clone(),
@@ -214,7 +221,19 @@ impl Observer for Counted {
     }
 }
 
-pub(super) fn transport(
+/// The client's ways to Cube, each measured under its own name.
+pub(super) fn ways(
+    settings: &Settings,
+    metrics: &Arc<Metrics>,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Ways> {
+    Ok(Ways {
+        carried: transport(settings, metrics, clock, Asker::Call)?,
+        own: transport(settings, metrics, clock, Asker::Task)?,
+    })
+}
+
+fn transport(
     settings: &Settings,
     metrics: &Arc<Metrics>,
     clock: &Arc<dyn Clock>,

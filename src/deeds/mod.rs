@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::cube::client::{Client, Credential};
 use crate::ids::{Bucket, Marker};
 use crate::ledger::Ledger;
+use crate::telemetry::Metrics;
 use crate::time::Clock;
 
 pub use ask::Answer;
@@ -24,6 +25,7 @@ pub use kill::{Ended, Heard};
 pub struct Deeds {
     ledger: Arc<Ledger>,
     cube: Arc<Client>,
+    metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     /// How many paused sandboxes may be awake at once in order to be deleted.
     wakes: Semaphore,
@@ -44,10 +46,17 @@ impl std::fmt::Debug for Deeds {
 impl Deeds {
     /// Deeds that wake at most `most_wakes` paused sandboxes at once.
     #[must_use]
-    pub fn new(ledger: Arc<Ledger>, cube: Arc<Client>, clock: Arc<dyn Clock>, most_wakes: usize) -> Self {
+    pub fn new(
+        ledger: Arc<Ledger>,
+        cube: Arc<Client>,
+        metrics: Arc<Metrics>,
+        clock: Arc<dyn Clock>,
+        most_wakes: usize,
+    ) -> Self {
         Self {
             ledger,
             cube,
+            metrics,
             clock,
             wakes: Semaphore::new(most_wakes),
             running: Mutex::default(),
