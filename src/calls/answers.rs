@@ -5,6 +5,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::governor::{Ask, Governor};
 use super::mends::{self, Mend};
+use crate::ids::OTHER;
 use crate::verdict::{Reason, Refusal, Retry};
 
 /// An answer of our own.
@@ -74,7 +75,7 @@ pub(super) fn refused_by_cube(governor: &Governor, ask: &Ask, answer: Response<B
     match mends::capacity(&ask.settings.compat, answer.status().as_u16(), answer.body()) {
         Some(full) => {
             governor.metrics.mended(Mend::CapacityAnswers.name());
-            governor.metrics.refused(full.reason, "other");
+            governor.metrics.refused(full.reason, OTHER);
             let after = 1 + u32::try_from(governor.ledger.jitter(20)).unwrap_or(0);
             refusal(&full.after(after))
         }
