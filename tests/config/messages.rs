@@ -254,7 +254,8 @@ fn what_waits_for_a_later_version_is_told_once_for_each_value_and_defaults_are_n
         waits("bucket.a.b/prod.light_template = \"l\"", "leases"),
     ];
     let mut said = told(set);
-    (said.sort(), expected.sort());
+    said.sort();
+    expected.sort();
     assert_eq!(said, expected);
     assert!(told("").is_empty());
     assert!(told(include_str!("../../config/cubewarden.toml")).is_empty());
