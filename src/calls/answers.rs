@@ -9,7 +9,8 @@ use crate::ids::OTHER;
 use crate::verdict::{Reason, Refusal, Retry};
 
 /// An answer of our own.
-pub(super) fn plain(status: StatusCode, body: impl Into<Bytes>) -> Response<Bytes> {
+#[must_use]
+pub fn plain(status: StatusCode, body: impl Into<Bytes>) -> Response<Bytes> {
     let mut answer = Response::new(body.into());
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
@@ -26,7 +27,8 @@ pub(super) fn plain(status: StatusCode, body: impl Into<Bytes>) -> Response<Byte
 }
 
 /// A refusal.
-pub(super) fn refusal(refusal: &Refusal) -> Response<Bytes> {
+#[must_use]
+pub fn refusal(refusal: &Refusal) -> Response<Bytes> {
     let status = StatusCode::from_u16(refusal.reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = plain(status, refusal.body());
     if let Some(seconds) = refusal.retry_after {

@@ -21,7 +21,7 @@ use crate::cube::api::LabelNames;
 use crate::cube::client::{Client, Ways};
 use crate::cube::transport::{self, ClockTimer, Transport};
 use crate::deeds::Deeds;
-use crate::ids::Bucket;
+use crate::ids::{Bucket, OTHER};
 use crate::ledger::{self, Ledger};
 use crate::proxy::{self, Ending, Finished, Observer, Proxy};
 use crate::rules::entry::Timing;
@@ -217,6 +217,9 @@ impl Observer for Counted {
     fn finished(&self, finished: &Finished) {
         if finished.ending == Ending::Panicked {
             self.0.panicked();
+        }
+        if let Some(reason) = finished.refused {
+            self.0.refused(reason, OTHER);
         }
     }
 }

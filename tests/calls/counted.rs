@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::stage::{BODY, Stage, path, timed};
+use super::stage::{BODY, Stage, path, refused, timed};
 use crate::cube::Profile;
 use crate::cube::ask::Kind;
 use crate::cube::faults::Fault;
@@ -96,4 +96,15 @@ async fn what_was_asked_of_cube_is_measured_by_whom_it_was_for() {
     assert_eq!((asked("GET", "task"), asked("GET", "call")), (1, 0));
     assert_eq!(caller.delete(&path(&id, "")).await.status, 204);
     assert_eq!((asked("DELETE", "task"), asked("DELETE", "call")), (1, 0));
+}
+
+#[tokio::test]
+async fn what_the_skin_refuses_is_counted_as_any_refusal() {
+    let stage = timed(Profile::V070, "").await;
+    let large = "x".repeat(2 * 1024 * 1024 + 1);
+    let answer = stage.warden.caller().post("/sandboxes", &large).await;
+    refused(&answer, 413, "BODY_TOO_LARGE");
+    assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+    let count = || stage.metric(r#"cubewarden_refusals_total{bucket="other",reason="BODY_TOO_LARGE"}"#);
+    until("it is counted once its answer is out", || count() == 1).await;
 }
