@@ -31,6 +31,8 @@ use crate::telemetry::Metrics;
 use crate::time::{Clock, UnixMillis};
 use crate::verdict::{Reason, Refusal};
 
+/// So much of a path is repeated in a refusal.
+const LONGEST_PATH: usize = 200;
 /// Cube's own limit for bodies.
 pub(super) const BODY_LIMIT: usize = 2 * 1024 * 1024;
 
@@ -214,7 +216,7 @@ fn ungoverned(metrics: &Metrics, ask: &Ask) -> Refusal {
     let message = format!(
         "{} {} is not governed by this version of cubewarden, so it is refused; ask your operator",
         ask.head.method,
-        ask.head.uri.path()
+        ask.head.uri.path().chars().take(LONGEST_PATH).collect::<String>()
     );
     Refusal::new(Reason::UngovernedRoute, message)
 }

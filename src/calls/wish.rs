@@ -31,6 +31,8 @@ pub(super) struct Wish {
     timeout: Option<i64>,
     /// The seconds it was clamped to.
     pub(super) clamped: Option<i64>,
+    /// Whether a retry could prove to be the same.
+    pub(super) claimable: bool,
 }
 
 impl Wish {
@@ -47,8 +49,17 @@ impl Wish {
         let policy = ask.settings.policies.of(&bucket).clone();
         deny(&policy, &body)?;
         let (timeout, clamped) = granted(&policy, &body);
-        let mut wish =
-            Self { upstream_body: Bytes::new(), body, bucket, marker, owner, policy, timeout, clamped };
+        let mut wish = Self {
+            upstream_body: Bytes::new(),
+            body,
+            bucket,
+            marker,
+            owner,
+            policy,
+            timeout,
+            clamped,
+            claimable: false,
+        };
         wish.upstream_body = wish.edited(governor, ask);
         Ok(wish)
     }
@@ -65,7 +76,7 @@ impl Wish {
             bucket: self.bucket.clone(),
             owner: self.owner.id.clone(),
             tenant: ask.who.tenant.clone(),
-            template: self.body.template_id.clone().unwrap_or_default(),
+            template: self.body.template_id.as_deref().map(kept_template).unwrap_or_default(),
             metadata: self.body.metadata_json().filter(|text| text.len() <= KEPT),
             key,
         }
@@ -140,6 +151,12 @@ impl Wish {
         };
         Some(Lifecycle { on_timeout: Some(on_timeout), ..mended.unwrap_or_default() })
     }
+}
+
+/// What the ledger keeps of a template's name: whoever sends a long one must not fill the disk with it.
+fn kept_template(name: &str) -> String {
+    const LONGEST: usize = 256;
+    name.chars().take(LONGEST).collect()
 }
 
 /// A body that two readers could understand differently.

@@ -20,7 +20,7 @@ use crate::config::Settings;
 use crate::cube::api::LabelNames;
 use crate::cube::client::{Client, Ways};
 use crate::cube::transport::{self, ClockTimer, Transport};
-use crate::deeds::Deeds;
+use crate::deeds::{self, Deeds};
 use crate::ids::{Bucket, OTHER};
 use crate::ledger::{self, Ledger};
 use crate::proxy::{self, Ending, Finished, Observer, Proxy};
@@ -89,13 +89,14 @@ impl Warden {
         let cube =
             Client::new(ways, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
         let cube = Arc::new(cube);
-        let wakes = settings.tasks.deletes.max_wakes;
+        let deletes = &settings.tasks.deletes;
+        let limits = deeds::Limits { most_wakes: deletes.max_wakes, client_wait: deletes.client_wait };
         let deeds = Deeds::new(
             Arc::clone(&ledger),
             Arc::clone(&cube),
             Arc::clone(&metrics),
             Arc::clone(&clock),
-            wakes,
+            limits,
         );
         let deeds = Arc::new(deeds);
         let governor = Arc::new(Governor::new(

@@ -171,16 +171,12 @@ impl Deeds {
         }
     }
 
-    /// Kills the condemned entry of `marker` and waits for the end, at most `patience`.
+    /// Kills the condemned entry of `marker` and waits for the end, at most as long as a client would.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails; the intent stands and is carried out later.
-    pub async fn kill_and_wait(
-        self: &Arc<Self>,
-        marker: &Marker,
-        patience: Duration,
-    ) -> Result<Ended, LedgerError> {
-        let wait = time::within(self.clock.as_ref(), patience, self.until_ended(marker)).await;
+    pub async fn kill_and_wait(self: &Arc<Self>, marker: &Marker) -> Result<Ended, LedgerError> {
+        let wait = time::within(self.clock.as_ref(), self.client_wait, self.until_ended(marker)).await;
         wait.unwrap_or(Ok(Ended::Pending))
     }
 

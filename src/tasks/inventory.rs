@@ -159,7 +159,7 @@ impl Tasks {
 
     /// Live entries that the list does not show are asked about one by one.
     async fn ask_vanished(&self, shown: &HashSet<SandboxId>, began: UnixMillis) -> Result<(), LedgerError> {
-        let (live, corrupt) = self.ledger.charged(None).await?;
+        let (live, corrupt) = self.ledger.charged_here().await?;
         self.report(&corrupt);
         let vanished = live.into_iter().filter(|entry| {
             let absent = entry.sandbox.as_ref().is_some_and(|id| !shown.contains(id));

@@ -179,6 +179,19 @@ async fn a_hung_delete_is_pending_after_25_s_and_a_second_one_joins_it() {
 }
 
 #[tokio::test]
+async fn how_long_a_client_waits_for_its_delete_is_the_operators_to_say() {
+    let stage = timed(Profile::V070, "[reconciler]\ndelete_wait = \"5s\"\n").await;
+    let id = stage.warden.caller().create(BODY).await;
+    stage.cube.fault(Fault::Hold { done: false }.on(Kind::Delete).times(1));
+    let answer = delete(&stage, &id);
+    stage.cube.until_held(1).await;
+    stage.skip(5 * SECOND);
+    refused(&answer.await.unwrap(), 503, "DELETE_PENDING");
+    stage.cube.release();
+    stage.balance(0).await;
+}
+
+#[tokio::test]
 async fn two_deletes_at_once_are_one_and_both_are_told() {
     let stage = real(Profile::V070, "").await;
     let id = stage.warden.caller().create(BODY).await;

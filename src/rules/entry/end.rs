@@ -126,9 +126,16 @@ impl Entry {
 
     pub(super) fn bury(mut self, proof: Proof, now: UnixMillis, timing: &Timing) -> Self {
         self.state = State::Gone { at: now, proof };
+        self.forget();
         self.operations.clear();
         self.claim_until = None;
         self.due = Some(now.plus(timing.tombstone));
         self
+    }
+
+    /// A tombstone keeps what it was, not what was said: the dead must not fill the disk.
+    pub(super) fn forget(&mut self) {
+        self.metadata = None;
+        self.answer = None;
     }
 }
