@@ -19,10 +19,10 @@ use crate::cube::outcome::{self, Asked, Outcome};
 use crate::cube::profile::Probe;
 use crate::cube::transport::TransportError;
 use crate::ids::{Marker, SandboxRef};
-use crate::ledger::{Claim, IdempotencyKey, LedgerError};
+use crate::ledger::{Claim, Claiming, IdempotencyKey, LedgerError};
 use crate::rules::entry::{Birth, Entry, State};
 use crate::rules::policy::IdForm;
-use crate::telemetry::Answer as Meant;
+use crate::telemetry::{Answer as Meant, Reconciled};
 use crate::verdict::{Reason, Refusal};
 
 /// Says that a timeout was clamped, and to what.
@@ -106,7 +106,12 @@ impl Governor {
                 Some(State::Live(_)) => {
                     let claimed = self.ledger.claimed(&marker).await.map_err(|error| unavailable(&error))?;
                     return match claimed {
-                        Some(entry) => self.repeat_answer(ask, &entry).await.map(Some),
+                        Some(repeated) => {
+                            if repeated.claim == Claiming::Now {
+                                self.metrics.reconciled(Reconciled::Claimed);
+                            }
+                            self.repeat_answer(ask, &repeated.entry).await.map(Some)
+                        }
                         None => Ok(None),
                     };
                 }

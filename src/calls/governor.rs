@@ -24,7 +24,7 @@ use super::{
 };
 use crate::cube::client::{API_KEY, Client};
 use crate::deeds::Deeds;
-use crate::ids::Bucket;
+use crate::ids::{Bucket, OTHER};
 use crate::ledger::{Decision, Ledger, LedgerError};
 use crate::telemetry::CallOutcome;
 use crate::telemetry::Metrics;
@@ -181,7 +181,7 @@ impl Governor {
     /// The answer to a refusal, counted and noted.
     fn refuse(&self, refusal: &Refusal, bucket: Option<&Bucket>) -> Response<Bytes> {
         let settings = self.settings.load();
-        let label = bucket.map_or("other", |bucket| settings.policies.label(bucket));
+        let label = bucket.map_or(OTHER, |bucket| settings.policies.label(bucket));
         self.metrics.refused(refusal.reason, label);
         if refusal.reason != Reason::NotFound {
             let decision = Decision::refusal(refusal.reason.name(), bucket, None, None);

@@ -15,10 +15,10 @@ use subtle::ConstantTimeEq;
 
 use super::settings::{IdentityKeys, Tenancy, Tenant};
 use crate::cube::api::LabelNames;
+use crate::cube::client::API_KEY;
 use crate::ids::{Bucket, Env, Marker, Namespace, OwnerId, TenantName};
 use crate::verdict::{Reason, Refusal};
 
-const API_KEY: &str = "x-api-key";
 const NAMESPACE: &str = "x-cube-namespace";
 const ENV: &str = "x-cube-env";
 const PROJECT: &str = "x-cube-project";
@@ -44,7 +44,7 @@ impl Credential {
     /// # Errors
     /// 401 if a header that decides stands there more than once: two readers could take different ones.
     pub fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, Refusal> {
-        if let Some(key) = only(headers, API_KEY).map_err(|()| unauthenticated())? {
+        if let Some(key) = only(headers, API_KEY.as_str()).map_err(|()| unauthenticated())? {
             return Ok(Some(Self(key.to_vec())));
         }
         let bearer = only(headers, AUTHORIZATION.as_str()).map_err(|()| unauthenticated())?;

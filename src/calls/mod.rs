@@ -1,7 +1,7 @@
 //! Governed calls: text becomes a [`classify::Call`] once; one file per intercepted call tells its story.
 
 mod admit;
-mod answers;
+pub mod answers;
 pub mod classify;
 mod connect;
 mod create_sandbox;

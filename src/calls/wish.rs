@@ -136,7 +136,6 @@ impl Wish {
             names,
             set_timeout: self.timeout.filter(|timeout| Some(*timeout) != self.body.timeout),
             lifecycle: self.lifecycle(mended),
-            drop_fields: &[],
         };
         let edited = self.body.edit(&edits);
         governor.metrics.reserved_overwritten(edited.overwritten.len());

@@ -86,9 +86,18 @@ pub enum Killed {
     Unclear(String),
 }
 
+/// The two ways to Cube, so that what clients wait for and what the warden asks by itself are measured apart.
+#[derive(Clone, Debug)]
+pub struct Ways {
+    /// For clients' calls that are carried further.
+    pub carried: Transport,
+    /// For the warden's own questions and deeds.
+    pub own: Transport,
+}
+
 /// The Cube API, as one warden uses it.
 pub struct Client {
-    transport: Transport,
+    ways: Ways,
     api_key: Option<ApiKey>,
     budgets: Budgets,
     clock: Arc<dyn Clock>,
@@ -97,20 +106,15 @@ pub struct Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("transport", &self.transport).finish_non_exhaustive()
+        f.debug_struct("Client").field("ways", &self.ways).finish_non_exhaustive()
     }
 }
 
 impl Client {
-    /// A client over `transport`.
+    /// A client over these ways.
     #[must_use]
-    pub fn new(
-        transport: Transport,
-        api_key: Option<ApiKey>,
-        budgets: Budgets,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        Self { transport, api_key, budgets, clock, profile: ArcSwap::default() }
+    pub fn new(ways: Ways, api_key: Option<ApiKey>, budgets: Budgets, clock: Arc<dyn Clock>) -> Self {
+        Self { ways, api_key, budgets, clock, profile: ArcSwap::default() }
     }
 
     /// What is known of this Cube.
@@ -187,7 +191,8 @@ impl Client {
             head.headers.remove(name);
         }
         let budget = self.budget(pace);
-        self.transport.send(Request::from_parts(head, body), budget, self.clock.as_ref()).await
+        let request = Request::from_parts(head, body);
+        self.ways.carried.send(request, budget, self.clock.as_ref()).await
     }
 
     /// GET of one sandbox.
@@ -271,8 +276,6 @@ impl Client {
     pub async fn probe(&self, probe: Probe) {
         let nobody = "0".repeat(32);
         let (method, path, body) = match probe {
-            Probe::OldPrefix => (Method::GET, "/cubeapi/v1/health".to_owned(), None),
-            Probe::Volumes => (Method::GET, "/volumes".to_owned(), None),
             Probe::TimeoutOfNobody => {
                 (Method::POST, format!("/sandboxes/{nobody}/timeout"), Some(r#"{"timeout":60}"#))
             }
@@ -313,7 +316,7 @@ impl Client {
         if body.is_some() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        self.transport.send(request, self.budget(pace), self.clock.as_ref()).await
+        self.ways.own.send(request, self.budget(pace), self.clock.as_ref()).await
     }
 }
 

@@ -10,6 +10,7 @@ use crate::cube::client::{Credential, Killed, Seen};
 use crate::ids::{Marker, SandboxId};
 use crate::ledger::{KillReport, LedgerError};
 use crate::rules::entry::{Entry, Proof, State};
+use crate::telemetry::KillResult;
 use crate::time;
 
 /// What somebody who waits for an end is told.
@@ -106,7 +107,10 @@ impl Deeds {
         if after.as_ref().is_none_or(|entry| !entry.charged()) {
             self.credentials.lock().unwrap_or_else(PoisonError::into_inner).remove(marker);
         }
-        log_progress(&entry, after.as_ref(), &why);
+        if let Some(after) = &after {
+            self.metrics.killed(result(&entry, after));
+            log_progress(&entry, after, &why);
+        }
         Ok(())
     }
 
@@ -207,8 +211,17 @@ fn ended(entry: &Entry) -> Option<Ended> {
     }
 }
 
-fn log_progress(before: &Entry, after: Option<&Entry>, why: &str) {
-    let Some(after) = after else { return };
+/// What a try came to, by what was written down.
+fn result(before: &Entry, after: &Entry) -> KillResult {
+    match (&before.state, &after.state) {
+        (_, State::Gone { proof: Proof::Deleted, .. }) => KillResult::Gone,
+        (_, State::Gone { .. }) => KillResult::AlreadyGone,
+        (State::Killing(_), State::Quarantined(_)) => KillResult::Quarantined,
+        _ => KillResult::Failed,
+    }
+}
+
+fn log_progress(before: &Entry, after: &Entry, why: &str) {
     match (&before.state, &after.state) {
         (State::Killing(_), State::Quarantined(_)) => {
             tracing::error!(marker = %after.marker, why, "a condemned sandbox cannot be killed: quarantined, still charged");

@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::cube::client::{Client, Credential};
 use crate::ids::{Bucket, Marker};
 use crate::ledger::Ledger;
+use crate::telemetry::Metrics;
 use crate::time::Clock;
 
 pub use ask::Answer;
@@ -25,6 +26,7 @@ pub use kill::{Ended, Heard};
 pub struct Deeds {
     ledger: Arc<Ledger>,
     cube: Arc<Client>,
+    metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     /// How many paused sandboxes may be awake at once in order to be deleted.
     wakes: Semaphore,
@@ -55,10 +57,17 @@ pub struct Limits {
 impl Deeds {
     /// Deeds that wake at most so many paused sandboxes at once, and let clients wait so long for an end.
     #[must_use]
-    pub fn new(ledger: Arc<Ledger>, cube: Arc<Client>, clock: Arc<dyn Clock>, limits: Limits) -> Self {
+    pub fn new(
+        ledger: Arc<Ledger>,
+        cube: Arc<Client>,
+        metrics: Arc<Metrics>,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+    ) -> Self {
         Self {
             ledger,
             cube,
+            metrics,
             clock,
             wakes: Semaphore::new(limits.most_wakes),
             client_wait: limits.client_wait,

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, watch};
 
 pub use admission::{Ask, Full, FullWhere, Limits, Reserved};
 pub use decisions::Decision;
-pub use idempotency::{Claim, IdempotencyKey};
+pub use idempotency::{Claim, Claiming, IdempotencyKey, Repeated};
 pub use inventory::{Import, Imported};
 pub use kill::{Condemned, KillReport};
 pub use operations::Began;

@@ -68,7 +68,7 @@ impl Tasks {
 
     /// Finds out what this Cube can do, by harmless questions.
     pub async fn learn(&self) {
-        for probe in [Probe::OldPrefix, Probe::Volumes, Probe::TimeoutOfNobody, Probe::DeleteOfNobody] {
+        for probe in [Probe::TimeoutOfNobody, Probe::DeleteOfNobody] {
             self.cube.probe(probe).await;
         }
     }
