@@ -5,15 +5,9 @@
 use super::sheet::Sheet;
 use crate::cube;
 use crate::rules::policy::BucketPolicy;
-use crate::store;
 
-/// Refuses a store and an upstream that this version cannot serve.
-pub(super) fn refuse(sheet: &mut Sheet, store: &store::settings::Settings, cube: &cube::settings::Settings) {
-    sheet.cross(
-        &["store.kind"],
-        !matches!(store, store::settings::Settings::Redis { .. }),
-        "this version has no Redis ledger yet; wanted \"embedded\", with one warden before this Cube",
-    );
+/// Refuses an upstream that this version cannot serve.
+pub(super) fn refuse(sheet: &mut Sheet, cube: &cube::settings::Settings) {
     sheet.cross(
         &["upstream.url"],
         cube.base.scheme_str() != Some("https"),
