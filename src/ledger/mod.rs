@@ -7,6 +7,7 @@
 mod admission;
 mod decisions;
 mod idempotency;
+mod instances;
 mod inventory;
 mod kill;
 mod objects;
@@ -22,10 +23,13 @@ use tokio::sync::{Notify, watch};
 pub use admission::{Ask, Full, FullWhere, Limits, Reserved};
 pub use decisions::Decision;
 pub use idempotency::{Claim, IdempotencyKey};
+pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
 pub use kill::{Condemned, KillReport};
 pub use operations::Began;
 pub use views::{BucketCounts, CHARGED, Counts};
+
+pub use crate::store::Sharing;
 
 use crate::ids::{Bucket, InstanceId, LedgerId, Marker, OwnerId, SandboxId, UpstreamName};
 use crate::rules::entry::{Entry, Timing};
