@@ -130,6 +130,12 @@ impl Warden {
         Ok(Self { ledger, governor, tasks, proxy, metrics, cube, admin, deeds, under_way })
     }
 
+    /// From here on this warden is going away: it is not ready any more, and whoever waits for a slot waits elsewhere.
+    pub fn drain(&self) {
+        self.admin.drain();
+        self.governor.drain();
+    }
+
     /// Ready when nothing is under way: no governed call, awaited or not, and no kill that they left to be carried out.
     pub async fn finish(&self) {
         self.under_way.calls.closed().await;

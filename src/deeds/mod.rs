@@ -18,7 +18,7 @@ use crate::ledger::Ledger;
 use crate::time::Clock;
 
 pub use ask::Answer;
-pub use kill::Ended;
+pub use kill::{Ended, Heard};
 
 /// Carries out deeds on one Cube for one ledger.
 pub struct Deeds {
@@ -28,7 +28,7 @@ pub struct Deeds {
     /// How many paused sandboxes may be awake at once in order to be deleted.
     wakes: Semaphore,
     /// Kills under way in this process, by marker.
-    running: Mutex<HashMap<Marker, watch::Receiver<()>>>,
+    running: Mutex<HashMap<Marker, watch::Receiver<Heard>>>,
     /// With whose credential a condemned sandbox may be killed, where Cube wants one and the warden has none. Memory only.
     credentials: Mutex<HashMap<Marker, Credential>>,
     /// Buckets whose overdue entries are being asked about.

@@ -3,8 +3,8 @@
 use super::{Decision, Ledger, LedgerError, Step, entry_in, erase, marker_in, rewrite};
 use crate::ids::Marker;
 use crate::rules::entry::{Actor, Birth, Entry, State, Unfit};
-use crate::store::Snapshot;
 use crate::store::schema::Key;
+use crate::store::{Batch, Snapshot, Version};
 use crate::time::UnixMillis;
 
 /// How many entries are read at once where all must be looked at.
@@ -57,11 +57,16 @@ impl Ledger {
             let Snapshot { now, records } = self.store.read(&keys).await?;
             let Some((entry, version)) = entry_in(&keys[0], &records[0])? else { return Ok(None) };
             let Ok(next) = rule(entry.clone(), now) else { return Ok(Some(entry)) };
+            let displaced = match marker_in(&keys[1], &records[1])?.filter(|other| other != marker) {
+                Some(other) => self.versioned(&other).await?,
+                None => None,
+            };
+            let next = inherit(next, displaced.as_ref().map(|(other, _)| other), now);
             let mut batch = rewrite(&entry, version, &next);
             batch.expect.push((keys[1].clone(), records[1].version));
             batch.put.push((keys[1].clone(), marker.as_str().into()));
-            if let Some(other) = marker_in(&keys[1], &records[1])?.filter(|other| other != marker) {
-                self.displace(&other, &mut batch).await?;
+            if let Some((other, version)) = &displaced {
+                displace(other, *version, &mut batch);
             }
             let decision = Decision::about(&next, next.state.name(), "the sandbox exists");
             batch.log.push(decision.at(now).encode());
@@ -72,17 +77,10 @@ impl Ledger {
         Err(LedgerError::Contended(keys[0].to_string()))
     }
 
-    async fn displace(&self, other: &Marker, batch: &mut crate::store::Batch) -> Result<(), LedgerError> {
-        let key = Key::Entry(other.clone());
+    async fn versioned(&self, marker: &Marker) -> Result<Option<(Entry, Version)>, LedgerError> {
+        let key = Key::Entry(marker.clone());
         let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
-        if let Some((entry, version)) = entry_in(&key, &snapshot.records[0])? {
-            let gone = erase(&entry, version);
-            batch.expect.extend(gone.expect);
-            batch.remove.extend(gone.remove);
-            batch.leave.extend(gone.leave);
-            batch.appointments.extend(gone.appointments);
-        }
-        Ok(())
+        entry_in(&key, &snapshot.records[0])
     }
 
     /// reserved, dispatched → refused: Cube definitely did not make it, or it was never sent. The slot is back at once.
@@ -177,4 +175,22 @@ impl Ledger {
         .await?;
         Ok(())
     }
+}
+
+/// What was condemned under the record that gives way stays condemned: from killing there is no way back.
+fn inherit(next: Entry, displaced: Option<&Entry>, now: UnixMillis) -> Entry {
+    match displaced.map(|other| &other.state) {
+        Some(State::Killing(kill) | State::Quarantined(kill)) => {
+            next.clone().condemn(kill.actor, now).unwrap_or(next)
+        }
+        _ => next,
+    }
+}
+
+fn displace(other: &Entry, version: Version, batch: &mut Batch) {
+    let gone = erase(other, version);
+    batch.expect.extend(gone.expect);
+    batch.remove.extend(gone.remove);
+    batch.leave.extend(gone.leave);
+    batch.appointments.extend(gone.appointments);
 }

@@ -160,7 +160,7 @@ fn count(most: usize) -> i64 {
 }
 
 /// A record as it lies in Redis: `<version> <value>`, nothing if there is none.
-fn record(stored: &[u8]) -> Record {
+fn record(stored: &[u8], name: &str) -> Record {
     if stored.is_empty() {
         return Record::default();
     }
@@ -168,13 +168,13 @@ fn record(stored: &[u8]) -> Record {
     let version = parts.and_then(|(version, _)| std::str::from_utf8(version).ok()?.parse().ok());
     match (parts, version) {
         (Some((_, value)), Some(version)) => Record { version, value: value[1..].to_vec() },
-        _ => foreign_record(),
+        _ => foreign_record(name),
     }
 }
 
 /// A record that is not ours.
-fn foreign_record() -> Record {
-    Record { version: UNREADABLE, value: link::FOREIGN.into() }
+fn foreign_record(name: &str) -> Record {
+    Record { version: UNREADABLE, value: format!("{name}: {}", link::FOREIGN).into_bytes() }
 }
 
 impl fmt::Debug for Redis {

@@ -18,6 +18,10 @@
 //! | `instances` | wardens that have a beat | who is dead |
 //!
 //! Appointments: marker → the time at which somebody must look at the entry.
+//!
+//! A live sandbox takes about 1.8 KB of Redis's memory with its sets, its appointment and its answer of a few hundred bytes
+//! (`tests/redis/cost.rs` measures it); a decision about 300 bytes.
+//!
 //! Must stay true: an entry's sets follow from the entry alone ([`sets_of`]); a record of a later format is refused, not guessed at.
 
 mod entry;

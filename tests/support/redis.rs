@@ -1,14 +1,16 @@
-//! A private redis-server on a unix socket in a directory of its own, and a relay that can be cut.
+//! A private redis-server on a unix socket in a directory of its own.
 //!
 //! Must stay true: a missing redis-server fails the test; a server ends with the value that started it.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use cubewarden::store::redis::{Redis, Time};
 use cubewarden::store::settings;
-use cubewarden::time::{Clock as _, WallClock};
+use cubewarden::time::{Clock as _, ManualClock, WallClock};
 use tempfile::TempDir;
 
 /// A running server, empty at first.
@@ -31,15 +33,28 @@ impl RedisServer {
 
     /// With these options.
     pub(crate) fn with(options: &[&str]) -> Self {
+        Self::with_file(None, options)
+    }
+
+    /// A Sentinel, whose file it rewrites itself.
+    pub(crate) fn sentinel(file: &str) -> Self {
+        Self::with_file(Some(file), &["--sentinel"])
+    }
+
+    fn with_file(file: Option<&str>, options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+        let mut options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+        if let Some(file) = file {
+            std::fs::write(dir.path().join("conf"), file).unwrap();
+            options.insert(0, "conf".to_owned());
+        }
         let child = spawn(&dir, &options);
         let mut server = Self { child, dir, options };
         server.until_it_answers();
         server
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.dir.path().join("s")
     }
 
@@ -48,7 +63,17 @@ impl RedisServer {
     }
 
     pub(crate) fn settings(&self) -> settings::Redis {
-        settings::Redis { url: self.url(), ledger: "test".to_owned(), share: false }
+        settings_at(&self.url())
+    }
+
+    /// The store of one warden, by Redis's own clock.
+    pub(crate) async fn store(&self) -> Arc<Redis> {
+        Arc::new(Redis::open(&self.settings(), Time::OfRedis).await.unwrap())
+    }
+
+    /// The store of one warden, by the test's clock.
+    pub(crate) async fn store_at(&self, clock: &ManualClock) -> Arc<Redis> {
+        Arc::new(Redis::open(&self.settings(), Time::Of(Arc::new(clock.clone()))).await.unwrap())
     }
 
     /// Ends it as a crash would.
@@ -77,7 +102,9 @@ impl RedisServer {
             }
             let answer =
                 client.get_connection().and_then(|mut link| redis::cmd("PING").query::<String>(&mut link));
-            if answer.is_ok() {
+            // One that wants a password answers, too.
+            let up = answer.as_ref().map_or_else(|error| error.code() == Some("NOAUTH"), |_| true);
+            if up {
                 return;
             }
             waited(WallClock.sleep(Duration::from_millis(2)));
@@ -97,9 +124,22 @@ impl Drop for RedisServer {
 fn spawn(dir: &TempDir, options: &[String]) -> Child {
     let log = std::fs::File::create(dir.path().join("log")).unwrap();
     let mut command = Command::new("redis-server");
-    command.args(["--port", "0", "--unixsocket", "s", "--dir"]).arg(dir.path()).args(options);
+    if !options.contains(&"--sentinel".to_owned()) {
+        command.args(["--port", "0"]);
+    }
+    command.args(options).args(["--unixsocket", "s", "--dir"]).arg(dir.path());
     let started = command.current_dir(dir.path()).stdin(Stdio::null()).stdout(log).spawn();
     started.expect("the tests need redis-server on the PATH")
+}
+
+/// A port that nobody listens on now.
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The ledger that all tests use, elsewhere.
+pub(crate) fn settings_at(url: &str) -> settings::Redis {
+    settings::Redis { url: url.to_owned(), ledger: "test".to_owned(), share: false }
 }
 
 /// Waits for a future from code that is not async, inside a runtime with several threads or outside any.

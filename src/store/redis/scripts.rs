@@ -164,14 +164,14 @@ impl Read<'_> {
         let [Value::Int(OK), Value::Int(now), records @ ..] = reply.as_slice() else {
             return Err(strange(&Value::Array(reply)));
         };
-        let records = records.iter().map(|stored| match stored {
-            Value::BulkString(stored) => Ok(record(stored)),
-            Value::Int(FOREIGN) => Ok(foreign_record()),
+        let records = self.0.keys[1..].iter().zip(records).map(|(name, stored)| match stored {
+            Value::BulkString(stored) => Ok(record(stored, name)),
+            Value::Int(FOREIGN) => Ok(foreign_record(name)),
             other => Err(strange(other)),
         });
         let records = records.collect::<Result<Vec<_>, _>>()?;
         match u64::try_from(*now) {
-            Ok(now) if records.len() == asked => Ok((now, records)),
+            Ok(now) if records.len() == asked && reply.len() == asked + 2 => Ok((now, records)),
             _ => Err(strange(&Value::Array(reply))),
         }
     }
