@@ -1,5 +1,8 @@
 //! Which Redis a ledger is trusted to, and what is said of the others.
 
+use std::path::Path;
+use std::process::Command;
+
 use cubewarden::store::Store as _;
 use cubewarden::store::redis::{OpenError, Redis, Time};
 use cubewarden::store::settings;
@@ -84,4 +87,42 @@ async fn two_ledgers_in_one_database_do_not_see_each_other() {
     assert!(is_done(&one.commit(take("a")).await.unwrap()));
     assert!(taken(&other).await.is_empty());
     assert!(is_done(&other.commit(take("a")).await.unwrap()));
+}
+
+/// What `check` says of the ledger at `url`, where the certificates in `trusted` are.
+fn checked(url: &str, trusted: &Path) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("cubewarden.toml");
+    std::fs::write(&file, format!("[store]\nkind = \"redis\"\nurl = \"{url}\"\n")).unwrap();
+    let mut check = Command::new(env!("CARGO_BIN_EXE_cubewarden"));
+    check.args(["check", "--json", "--config"]).arg(&file);
+    let said = check.env_clear().env("SSL_CERT_FILE", trusted).output().unwrap().stdout;
+    let report: serde_json::Value = serde_json::from_slice(&said).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let ledger = checks.iter().find(|check| check["about"] == "ledger").unwrap();
+    format!("{}: {}", ledger["result"].as_str().unwrap(), ledger["message"].as_str().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_is_spoken_with_a_server_whose_certificate_is_trusted_and_with_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let ours = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let strangers = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let cert = write("cert", &ours.cert.pem());
+    let key = write("key", &ours.signing_key.serialize_pem());
+    let strange = write("strange", &strangers.cert.pem());
+    let port = free_port().to_string();
+    let options = ["--save", "", "--tls-port", &port, "--tls-cert-file", &cert, "--tls-key-file", &key];
+    let _server = RedisServer::with(&[&options[..], &["--tls-auth-clients", "no"]].concat());
+    let url = format!("rediss://localhost:{port}");
+    let trusted = checked(&url, Path::new(&cert));
+    assert!(trusted.starts_with("ok: "), "{trusted}");
+    let refused = checked(&url, Path::new(&strange));
+    assert!(refused.starts_with("failed: ") && refused.contains("certificate"), "{refused}");
+    assert!(checked(&format!("redis://localhost:{port}"), Path::new(&cert)).starts_with("failed: "));
 }
