@@ -13,6 +13,7 @@ mod ledger;
 mod process;
 mod proxy;
 mod pure;
+mod redis;
 mod sdk;
 mod support;
 mod tidy;

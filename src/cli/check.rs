@@ -17,7 +17,8 @@ use crate::cube::client::{Client, ListFailed};
 use crate::ledger::{self, Ledger};
 use crate::rules::entry::Timing;
 use crate::store::embedded::OpenError;
-use crate::store::settings::Settings as StoreSettings;
+use crate::store::redis::{Redis, Time};
+use crate::store::settings::{Redis as RedisSettings, Settings as StoreSettings};
 use crate::telemetry::{Metrics, Names};
 use crate::time::{Chance, Clock, WallClock};
 
@@ -130,8 +131,12 @@ fn key_wanted(settings: &Settings) -> String {
 
 /// Whether the ledger can be opened; one that does not exist is not made.
 async fn look_at_ledger(settings: &Settings, clock: &Arc<dyn Clock>) -> Finding {
-    let StoreSettings::Embedded { path } = &settings.store else {
-        return finding("ledger", Mark::Warning, "the ledger forgets everything when the warden ends");
+    let path = match &settings.store {
+        StoreSettings::Embedded { path } => path,
+        StoreSettings::Memory => {
+            return finding("ledger", Mark::Warning, "the ledger forgets everything when the warden ends");
+        }
+        StoreSettings::Redis(redis) => return look_at_redis(redis).await,
     };
     if !path.join("ledger.redb").exists() {
         return match writable_ancestor(path) {
@@ -150,8 +155,16 @@ async fn look_at_ledger(settings: &Settings, clock: &Arc<dyn Clock>) -> Finding 
     }
 }
 
+/// Whether a ledger can be trusted to this Redis; nothing is written there.
+async fn look_at_redis(settings: &RedisSettings) -> Finding {
+    match Redis::open(settings, Time::OfRedis).await {
+        Ok(_) => finding("ledger", Mark::Ok, format!("Redis can keep the ledger {}", settings.ledger)),
+        Err(error) => finding("ledger", Mark::Failed, error.to_string()),
+    }
+}
+
 async fn count(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<String> {
-    let store = open_store(&settings.store, clock)?;
+    let store = open_store(&settings.store, clock).await?;
     let opened = ledger::Settings { upstream: settings.cube.name.clone(), timing: Timing::default() };
     let ledger = Ledger::open(store, opened, Chance::from_os()).await?;
     let counts = ledger.counts(&[]).await?;

@@ -52,7 +52,7 @@ async fn live(file: Option<PathBuf>, settings: Settings, since: Stopwatch) -> an
     let clock: Arc<dyn Clock> = Arc::new(WallClock);
     // Before anything can be told: a signal that comes while we start is not lost.
     let mut signals = Signals::listen()?;
-    let store = open_store(&settings.store, &clock).context("open the ledger")?;
+    let store = open_store(&settings.store, &clock).await.context("open the ledger")?;
     let warden = Warden::build(&settings, store, Arc::clone(&clock), Arc::new(Chance::from_os())).await?;
     let sockets = Sockets::bind(&settings).await?;
     greet(&settings, &warden, &sockets, since);
@@ -203,7 +203,7 @@ fn greet(settings: &Settings, warden: &Warden, sockets: &Sockets, since: Stopwat
     let store = match &settings.store {
         StoreSettings::Embedded { path } => path.display().to_string(),
         StoreSettings::Memory => "memory (forgets everything at its end)".to_owned(),
-        StoreSettings::Redis { .. } => "redis".to_owned(),
+        StoreSettings::Redis(redis) => format!("redis, ledger {}", redis.ledger),
     };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

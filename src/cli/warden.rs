@@ -28,6 +28,7 @@ use crate::rules::entry::Timing;
 use crate::rules::policy::Policies;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
+use crate::store::redis::{Redis, Time};
 use crate::store::settings::Settings as StoreSettings;
 use crate::tasks::{self, Kills, Tasks};
 use crate::telemetry::{Asker, Metrics, Names};
@@ -58,13 +59,12 @@ pub struct Warden {
 ///
 /// # Errors
 /// If it cannot be opened; the text says what to do.
-pub fn open_store(settings: &StoreSettings, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<dyn Store>> {
-    let store = match settings {
-        StoreSettings::Embedded { path } => Embedded::open(path, Arc::clone(clock))?,
-        StoreSettings::Memory => Embedded::in_memory(Arc::clone(clock))?,
-        StoreSettings::Redis { .. } => anyhow::bail!("store.kind = \"redis\" is not part of this version"),
-    };
-    Ok(Arc::new(store))
+pub async fn open_store(settings: &StoreSettings, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(match settings {
+        StoreSettings::Embedded { path } => Arc::new(Embedded::open(path, Arc::clone(clock))?),
+        StoreSettings::Memory => Arc::new(Embedded::in_memory(Arc::clone(clock))?),
+        StoreSettings::Redis(redis) => Arc::new(Redis::open(redis, Time::OfRedis).await?),
+    })
 }
 
 impl Warden {

@@ -61,7 +61,7 @@ pub fn load(text: &str, env: impl IntoIterator<Item = (String, String)>) -> Resu
     let policies = buckets::name_adopting(buckets::read(&mut sheet, &tenancy), &adopt);
     let collector = background::collector(&mut sheet);
     let (reconciler, deletes) = background::reconciler(&mut sheet);
-    not_yet::refuse(&mut sheet, &store, &cube);
+    not_yet::refuse(&mut sheet, &cube);
     let identity = identity::identity(&mut sheet);
     let admission = gates::admission(&mut sheet);
     let compat = identity::compat(&mut sheet);

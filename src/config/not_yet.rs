@@ -1,7 +1,7 @@
 //! What the configuration knows and this version does not have: refused with a sentence, or told at the start; never
 //! silently ignored.
 //!
-//! Refused is what an operator would rely on and this version would not do: another store, https, reuse, somebody who
+//! Refused is what an operator would rely on and this version would not do: https, reuse, somebody who
 //! tells whether a sandbox is in use. Told is what only waits for its part of a later version and does no harm until then,
 //! so that a file written for that version can be used today: whoever sets `retention` keeps paused sandboxes longer than
 //! meant, and loses none.
@@ -10,15 +10,9 @@
 use super::sheet::{Effective, Sheet};
 use crate::cube::settings::{Activity, Settings as Cube};
 use crate::rules::policy::BucketPolicy;
-use crate::store;
 
-/// Refuses a store and an upstream that this version cannot serve.
-pub(super) fn refuse(sheet: &mut Sheet, store: &store::settings::Settings, cube: &Cube) {
-    sheet.cross(
-        &["store.kind"],
-        !matches!(store, store::settings::Settings::Redis { .. }),
-        "this version has no Redis ledger yet; wanted \"embedded\", with one warden before this Cube",
-    );
+/// Refuses an upstream that this version cannot serve.
+pub(super) fn refuse(sheet: &mut Sheet, cube: &Cube) {
     sheet.cross(
         &["upstream.url"],
         cube.base.scheme_str() != Some("https"),

@@ -1,9 +1,9 @@
 //! `[store]`: where the ledger is kept, and how much of its decision log.
 
-use super::kinds::{Kind, any_text, choice, duration, hidden, text, whole};
+use super::kinds::{Kind, any_text, choice, duration, flag, hidden, text, whole};
 use super::sheet::Sheet;
 use super::span::{HOUR, YEAR};
-use crate::store::settings::Settings;
+use crate::store::settings::{Redis, Settings};
 use crate::tasks::settings::Decisions;
 
 #[derive(Clone, Copy)]
@@ -17,15 +17,17 @@ enum StoreKind {
 pub(super) fn read(sheet: &mut Sheet) -> (Settings, Decisions) {
     let kinds =
         [("embedded", StoreKind::Embedded), ("memory", StoreKind::Memory), ("redis", StoreKind::Redis)];
-    let (kind, path, url, decisions) = sheet.section("store", |s| {
+    let (kind, path, redis, decisions) = sheet.section("store", |s| {
         let kind = s.get("kind", "embedded", &choice(kinds));
         let path = s.get("path", "./cubewarden-data", &any_text());
         let url = s.get("url", "", &url());
+        let ledger = s.get("name", "main", &name());
+        let share = s.get("share_redis", false, &flag());
         let decisions = Decisions {
             age: s.get("decisions_age", "7days", &duration(HOUR..=YEAR)),
             count: s.get("decisions_count", 100_000, &whole(1_000..=100_000_000)).into(),
         };
-        (kind, path, url, decisions)
+        (kind, path, Redis { url, ledger, share }, decisions)
     });
     let embedded = matches!(kind, StoreKind::Embedded);
     sheet.cross(
@@ -33,22 +35,38 @@ pub(super) fn read(sheet: &mut Sheet) -> (Settings, Decisions) {
         !embedded || !path.is_empty(),
         "an embedded store needs a path",
     );
-    let redis = matches!(kind, StoreKind::Redis);
-    sheet.cross(&["store.kind", "store.url"], !redis || !url.is_empty(), "a Redis store needs a url");
+    let shared = matches!(kind, StoreKind::Redis);
+    sheet.cross(&["store.kind", "store.url"], !shared || !redis.url.is_empty(), "a Redis store needs a url");
     let settings = match kind {
         StoreKind::Embedded => Settings::Embedded { path: path.into() },
         StoreKind::Memory => Settings::Memory,
-        StoreKind::Redis => Settings::Redis { url },
+        StoreKind::Redis => Settings::Redis(redis),
     };
     (settings, decisions)
+}
+
+/// How an address of Redis may begin; the store reads the rest.
+const SCHEMES: [&str; 7] =
+    ["redis", "rediss", "unix", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"];
+
+/// The name of a ledger among others in the same Redis.
+fn name() -> Kind<String> {
+    text("a name of letters, digits, dots, dashes and underscores", |text| {
+        let fine = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+        (fine && (1..=63).contains(&text.len())).then(|| text.to_owned())
+    })
 }
 
 /// An address of Redis, or nothing. Never shown unless empty: it may hold a password.
 fn url() -> Kind<String> {
     let ok = |text: &str| {
-        let known = ["redis://", "rediss://", "unix://"].iter().any(|scheme| text.starts_with(scheme));
+        let known = SCHEMES
+            .iter()
+            .any(|scheme| text.strip_prefix(scheme).is_some_and(|rest| rest.starts_with("://")));
         (text.is_empty() || known).then(|| text.to_owned())
     };
-    text("redis://host:port, rediss://host:port or unix:///path, or \"\"", ok)
+    let wanted = "redis://host:port, rediss://host:port, unix:///path, redis+cluster://host:port,host:port or \
+                  redis+sentinel://host:port,host:port/service, or \"\"";
+    text(wanted, ok)
         .shown_as(|value| if value.as_str() == Some("") { "\"\"".to_owned() } else { hidden(value) })
 }

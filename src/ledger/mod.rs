@@ -7,6 +7,7 @@
 mod admission;
 mod decisions;
 mod idempotency;
+mod instances;
 mod inventory;
 mod kill;
 mod objects;
@@ -22,15 +23,18 @@ use tokio::sync::{Notify, watch};
 pub use admission::{Ask, Full, FullWhere, Limits, Reserved};
 pub use decisions::Decision;
 pub use idempotency::{Claim, Claiming, IdempotencyKey, Repeated};
+pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
 pub use kill::{Condemned, KillReport};
 pub use operations::Began;
 pub use views::{BucketCounts, CHARGED, Counts};
 
+pub use crate::store::Sharing;
+
 use crate::ids::{Bucket, InstanceId, LedgerId, Marker, OwnerId, SandboxId, UpstreamName};
 use crate::rules::entry::{Entry, Timing};
 use crate::store::schema::{self, Key, Meta, Set};
-use crate::store::{Appointment, Batch, Committed, Record, Snapshot, Store, StoreError, Version};
+use crate::store::{Appointment, Batch, Committed, Record, Snapshot, Store, StoreError, UNREADABLE, Version};
 use crate::time::{Chance, UnixMillis};
 
 /// So many attempts against other writers before a verb gives up; each means that somebody else made progress.
@@ -287,13 +291,13 @@ impl Ledger {
 async fn read_or_found(store: &dyn Store, chance: &Chance) -> Result<Meta, LedgerError> {
     for _ in 0..ATTEMPTS {
         let Snapshot { now, records } = store.read(&[Key::Meta]).await?;
-        if records[0].version > 0 {
+        if let Some(meta) = bytes_in(&Key::Meta, &records[0])? {
             // A later format may lack or rename all else: it is asked for by itself first.
-            let found = schema::format_of(&records[0].value).map_err(|what| corrupt(&Key::Meta, what))?;
+            let found = schema::format_of(meta).map_err(|what| corrupt(&Key::Meta, what))?;
             if found > schema::FORMAT {
                 return Err(LedgerError::LaterFormat { found, known: schema::FORMAT });
             }
-            return schema::decode(&records[0].value).map_err(|what| corrupt(&Key::Meta, what));
+            return schema::decode(meta).map_err(|what| corrupt(&Key::Meta, what));
         }
         let meta = Meta { format: schema::FORMAT, ledger: chance.hex(8), epoch: now.0, imported: false };
         let batch = Batch {
@@ -311,19 +315,24 @@ fn corrupt(key: &Key, what: impl Into<String>) -> LedgerError {
     LedgerError::Store(StoreError::Corrupt { key: key.to_string(), what: what.into() })
 }
 
-fn entry_in(key: &Key, record: &Record) -> Result<Option<(Entry, Version)>, LedgerError> {
-    if record.version == 0 {
-        return Ok(None);
+/// The bytes of a record; `None` if there is none.
+fn bytes_in<'a>(key: &Key, record: &'a Record) -> Result<Option<&'a [u8]>, LedgerError> {
+    match record.version {
+        0 => Ok(None),
+        UNREADABLE => Err(corrupt(key, String::from_utf8_lossy(&record.value))),
+        _ => Ok(Some(&record.value)),
     }
-    let entry = schema::decode_entry(&record.value).map_err(|what| corrupt(key, what))?;
+}
+
+fn entry_in(key: &Key, record: &Record) -> Result<Option<(Entry, Version)>, LedgerError> {
+    let Some(value) = bytes_in(key, record)? else { return Ok(None) };
+    let entry = schema::decode_entry(value).map_err(|what| corrupt(key, what))?;
     Ok(Some((entry, record.version)))
 }
 
 fn marker_in(key: &Key, record: &Record) -> Result<Option<Marker>, LedgerError> {
-    if record.version == 0 {
-        return Ok(None);
-    }
-    let text = String::from_utf8_lossy(&record.value);
+    let Some(value) = bytes_in(key, record)? else { return Ok(None) };
+    let text = String::from_utf8_lossy(value);
     Marker::new(&text).map(Some).map_err(|error| corrupt(key, error.to_string()))
 }
 

@@ -1,9 +1,9 @@
 //! A create on its way: dispatched, then done, refused or lost.
 
 use super::{Decision, Ledger, LedgerError, Step, entry_in, erase, marker_in, rewrite};
-use crate::ids::{InstanceId, Marker};
+use crate::ids::Marker;
 use crate::rules::entry::{Actor, Birth, Entry, State, Unfit};
-use crate::store::schema::{Key, Set};
+use crate::store::schema::Key;
 use crate::store::{Batch, Snapshot, Version};
 use crate::time::UnixMillis;
 
@@ -192,33 +192,6 @@ impl Ledger {
         })
         .await?;
         Ok(())
-    }
-
-    /// What dead processes left: their reservations lapse, their dispatched creates become ambiguous. Their operations
-    /// lapse by time: Cube may still be carrying them out. Returns how many entries were taken over.
-    ///
-    /// # Errors
-    /// [`LedgerError`] if the store fails.
-    pub async fn take_over(&self, dead: impl Fn(&InstanceId) -> bool + Sync) -> Result<usize, LedgerError> {
-        let timing = self.settings.timing;
-        let mut taken = 0;
-        let mut markers = self.markers(&Set::AllState("reserved")).await?;
-        markers.extend(self.markers(&Set::AllState("dispatched")).await?);
-        for marker in markers {
-            let step = |entry: Entry, now| {
-                let next = match entry.state {
-                    _ if !dead(&entry.instance) => return Step::Keep(false),
-                    State::Reserved => entry.lapse(now, &timing),
-                    State::Dispatched => entry.lose(now),
-                    _ => return Step::Keep(false),
-                };
-                let Ok(next) = next else { return Step::Keep(false) };
-                let decision = Decision::about(&next, next.state.name(), "its process is gone");
-                Step::Write(Box::new(next), Some(decision), true)
-            };
-            taken += usize::from(self.change(&marker, step).await?.unwrap_or(false));
-        }
-        Ok(taken)
     }
 }
 

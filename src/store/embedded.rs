@@ -28,7 +28,7 @@ pub use self::disk::OpenError;
 use self::disk::Opener;
 use self::writer::{Answer, Job, Work, Writer};
 use super::schema::{Key, Set};
-use super::{Batch, Committed, Logged, Snapshot, Store, StoreError};
+use super::{Batch, Committed, Logged, Sharing, Snapshot, Store, StoreError};
 use crate::time::{Clock, UnixMillis};
 
 /// So many commits may wait; who comes later waits for a place.
@@ -215,6 +215,10 @@ impl Store for Embedded {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::OneProcess
     }
 }
 

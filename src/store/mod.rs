@@ -5,6 +5,7 @@
 //! twice, late or out of order removes only one's own entry. Deliberately absent: a connection, a transaction, a lock.
 
 pub mod embedded;
+pub mod redis;
 pub mod schema;
 pub mod settings;
 
@@ -18,6 +19,10 @@ use schema::{Key, Set};
 
 /// Rises with each commit of the ledger; a record's version is the sequence of the commit that wrote it. 0: absent.
 pub type Version = u64;
+
+/// The version of a record that the store holds and cannot read; its value then says why, in words. No commit writes it,
+/// and none whose expectation names it is done.
+pub const UNREADABLE: Version = Version::MAX;
 
 /// A record as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,7 +115,16 @@ pub struct Logged {
     pub value: Vec<u8>,
 }
 
-/// A place for records. Two kinds exist or are planned: embedded, and Redis.
+/// Who else may keep the same records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nobody: whatever another process left here, that process is dead.
+    OneProcess,
+    /// Others, now and later.
+    SeveralProcesses,
+}
+
+/// A place for records: embedded, or Redis.
 #[async_trait]
 pub trait Store: Debug + Send + Sync + 'static {
     /// Reads records and the ledger's clock at one moment.
@@ -157,4 +171,7 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Changes whenever a commit may have freed room or moved an entry. A hint only: it may come late, twice or never.
     fn changes(&self) -> watch::Receiver<u64>;
+
+    /// Who else may keep the same records.
+    fn sharing(&self) -> Sharing;
 }

@@ -14,19 +14,34 @@ pub enum Settings {
     /// Forgets everything with the process.
     Memory,
     /// Shared by several wardens.
-    Redis {
-        /// redis://, rediss:// or unix://; may hold a password.
-        url: String,
-    },
+    Redis(Redis),
+}
+
+/// Where in Redis the ledger is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Redis {
+    /// See `store::redis::Address`; may hold a password.
+    pub url: String,
+    /// Which ledger: several may share a database.
+    pub ledger: String,
+    /// Whether it may share a database with Cube itself.
+    pub share: bool,
 }
 
 impl fmt::Debug for Settings {
-    /// Without the address of Redis, which may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Embedded { path } => f.debug_struct("Embedded").field("path", path).finish(),
             Self::Memory => f.write_str("Memory"),
-            Self::Redis { .. } => f.debug_struct("Redis").finish_non_exhaustive(),
+            Self::Redis(redis) => redis.fmt(f),
         }
+    }
+}
+
+impl fmt::Debug for Redis {
+    /// Without the address, which may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Redis");
+        shown.field("ledger", &self.ledger).field("share", &self.share).finish_non_exhaustive()
     }
 }

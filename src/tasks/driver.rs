@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::Tasks;
 use crate::cube::client::ListFailed;
 use crate::cube::profile::Probe;
-use crate::ledger::LedgerError;
+use crate::ledger::{BEAT, LedgerError, Sharing};
 use crate::time::UnixMillis;
 
 /// How often due entries are looked for when nobody asks for it.
@@ -57,11 +57,21 @@ impl Tasks {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn start(&self) -> Result<(), LedgerError> {
-        let own = self.ledger.instance().clone();
-        // One process per embedded ledger: whoever else wrote there is dead.
-        let taken = self.ledger.take_over(|instance| *instance != own).await?;
+        self.tick_beat().await
+    }
+
+    /// Shows that this warden lives, where others could care, and takes over what dead ones left.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn tick_beat(&self) -> Result<(), LedgerError> {
+        if self.ledger.sharing() == Sharing::SeveralProcesses {
+            self.ledger.beat().await?;
+        }
+        let taken = self.ledger.take_over().await?;
         if taken > 0 {
-            tracing::info!(entries = taken, "took over what an earlier process had left half done");
+            tracing::info!(entries = taken, "took over what a dead process had left half done");
+            self.ledger.wake();
         }
         Ok(())
     }
@@ -76,7 +86,13 @@ impl Tasks {
     /// Runs the tasks until `stop` is true.
     pub async fn run(self: Arc<Self>, stop: watch::Receiver<bool>) {
         let loops = async {
-            tokio::join!(self.run_due(), self.run_inventory(), self.run_health(), self.run_notes());
+            tokio::join!(
+                self.run_due(),
+                self.run_inventory(),
+                self.run_health(),
+                self.run_notes(),
+                self.run_beats()
+            );
         };
         tokio::select! {
             () = loops => {}
@@ -84,6 +100,26 @@ impl Tasks {
         }
         if let Err(error) = self.ledger.write_notes().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the last notes could not be written");
+        }
+        if self.ledger.sharing() == Sharing::SeveralProcesses
+            && let Err(error) = self.ledger.farewell().await
+        {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the other wardens could not be told that this one ends; they find out in a minute"
+            );
+        }
+    }
+
+    /// Alone in a ledger there is nobody to tell, and nobody else can die.
+    async fn run_beats(&self) {
+        if self.ledger.sharing() == Sharing::OneProcess {
+            return;
+        }
+        loop {
+            self.clock.sleep(BEAT).await;
+            let outcome = self.tick_beat().await;
+            self.note_ledger(outcome);
         }
     }
 

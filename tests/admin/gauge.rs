@@ -82,7 +82,7 @@ async fn the_gauge_is_the_size_of_the_store_whatever_ends_a_sandbox() {
     let cube = CubeSim::builder().clock(clock.clone()).start().await.unwrap();
     let plan = before(&cube.url()).config(CONFIG).clock(&clock).without_tasks();
     let any_clock: Arc<dyn Clock> = Arc::new(clock.clone());
-    let store: Arc<dyn Store> = open_store(&plan.settings().store, &any_clock).unwrap();
+    let store: Arc<dyn Store> = open_store(&plan.settings().store, &any_clock).await.unwrap();
     let started =
         || before(&cube.url()).config(CONFIG).clock(&clock).without_tasks().store(Arc::clone(&store));
     let warden = started().start().await;

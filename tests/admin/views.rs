@@ -259,7 +259,7 @@ async fn a_warden_is_ready_when_ledger_and_cube_answer_and_says_which_does_not()
     use cubewarden::cli::warden::open_store;
     let cube = CubeSim::builder().start().await.unwrap();
     let clock: std::sync::Arc<dyn cubewarden::time::Clock> = std::sync::Arc::new(cubewarden::time::WallClock);
-    let store = FaultyStore::wrap(open_store(&before(&cube.url()).settings().store, &clock).unwrap());
+    let store = FaultyStore::wrap(open_store(&before(&cube.url()).settings().store, &clock).await.unwrap());
     let warden = before(&cube.url()).store(store.clone()).start().await;
     let admin = &warden.warden.admin;
     let ready = async || {

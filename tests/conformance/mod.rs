@@ -61,4 +61,6 @@ macro_rules! lasting_laws_hold_on {
 
 laws_hold_on!(embedded_on_disk);
 laws_hold_on!(embedded_in_memory);
+laws_hold_on!(redis);
 lasting_laws_hold_on!(embedded_on_disk_lasts, embedded_on_disk);
+lasting_laws_hold_on!(redis_lasts, redis);

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use cubewarden::ids::{Bucket, ObjectKind};
 use cubewarden::store::embedded::Embedded;
+use cubewarden::store::redis::{Redis, Time};
 use cubewarden::store::schema::{Key, Set};
 use cubewarden::store::{Batch, Committed, Record, Store, Version};
 use cubewarden::time::{Clock, ManualClock, UnixMillis};
+
+use crate::support::redis::{RedisServer, waited};
 
 /// Opens a store; owns whatever must live as long as its contents.
 type Open = Box<dyn Fn(Arc<dyn Clock>) -> Arc<dyn Store> + Send + Sync>;
@@ -37,6 +40,15 @@ impl Place {
         let clock = Self::clock();
         let store = Embedded::in_memory(Arc::new(clock.clone())).unwrap();
         Self { store: Some(Arc::new(store)), open: None, clock, make: Self::embedded_in_memory }
+    }
+
+    pub(super) fn redis() -> Self {
+        let server = RedisServer::start();
+        let open: Open = Box::new(move |clock| {
+            Arc::new(waited(Redis::open(&server.settings(), Time::Of(clock))).unwrap())
+        });
+        let clock = Self::clock();
+        Self { store: Some(open(Arc::new(clock.clone()))), open: Some(open), clock, make: Self::redis }
     }
 
     fn clock() -> ManualClock {

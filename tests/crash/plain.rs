@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use cubewarden::store::schema::{Key, Set};
-use cubewarden::store::{Batch, Committed, Logged, Record, Snapshot, Store, StoreError, Version};
+use cubewarden::store::{Batch, Committed, Logged, Record, Sharing, Snapshot, Store, StoreError, Version};
 use cubewarden::time::{Clock as _, ManualClock, UnixMillis};
 use tokio::sync::watch;
 
@@ -135,5 +135,9 @@ impl Store for Plain {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::OneProcess
     }
 }

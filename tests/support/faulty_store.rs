@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cubewarden::store::schema::{Key, Set, decode_entry};
-use cubewarden::store::{Batch, Committed, Logged, Snapshot, Store, StoreError};
+use cubewarden::store::{Batch, Committed, Logged, Sharing, Snapshot, Store, StoreError};
 use cubewarden::time::{Clock, UnixMillis};
 use tokio::sync::watch;
 
@@ -276,6 +276,10 @@ impl Store for FaultyStore {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.below.changes()
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.below.sharing()
     }
 }
 

@@ -93,7 +93,7 @@ impl Builder {
         let settings = self.settings();
         let store = match self.store {
             Some(store) => store,
-            None => open_store(&settings.store, &self.clock).expect("an in-memory store opens"),
+            None => open_store(&settings.store, &self.clock).await.expect("an in-memory store opens"),
         };
         let chance = Arc::new(Chance::from_os());
         let built = Warden::build(&settings, store, Arc::clone(&self.clock), chance).await;

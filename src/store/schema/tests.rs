@@ -108,6 +108,8 @@ fn keys_and_sets_are_named_apart() {
         Set::State("live", bucket).to_string(),
         Set::AllState("live").to_string(),
         Set::Objects(ObjectKind::Volume).to_string(),
+        Key::Instance(golden().instance).to_string(),
+        Set::Instances.to_string(),
     ];
     let expected = [
         "meta",
@@ -121,6 +123,8 @@ fn keys_and_sets_are_named_apart() {
         "state:live:a/b",
         "state:live",
         "objects:volume",
+        "n:00112233445566aa",
+        "instances",
     ];
     assert_eq!(names, expected);
 }

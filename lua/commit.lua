@@ -1,0 +1,102 @@
+-- commit: does all of a batch, or nothing of it.
+--
+-- KEYS  1 head, 2 appointments, 3 log, then the keys of the operations below, in their order
+-- ARGV  1 the time in ms ('': Redis's own), 2 who commits, 3 the channel of hints,
+--       then eight sections, each a count and so many operations:
+--         expect   [key]  version
+--         room     [key]  it must hold fewer members than this
+--         remove   [key]
+--         put      [key]  value
+--         leave    [key]  member
+--         join     [key]  member
+--         appoint         member, ms ('': no appointment)
+--         log             value
+-- Replies  {OK, sequence}           it is done
+--          {MOVED}                  a record has another version
+--          {FULL, position, held}   this set of `room` (from 0) has no room
+--          {FOREIGN, key}           this key holds what is not ours
+--
+-- Redis does not take back what a failed script has written: everything is looked at before anything is written.
+
+local key_at, argument_at = 3, 3
+
+local function operations(keyed, fields)
+  argument_at = argument_at + 1
+  local found = {}
+  for number = 1, tonumber(ARGV[argument_at]) do
+    local operation = {}
+    if keyed then
+      key_at = key_at + 1
+      operation.key = KEYS[key_at]
+    end
+    for field = 1, fields do
+      argument_at = argument_at + 1
+      operation[field] = ARGV[argument_at]
+    end
+    found[number] = operation
+  end
+  return found
+end
+
+local expect = operations(true, 1)
+local room = operations(true, 1)
+local remove = operations(true, 0)
+local put = operations(true, 1)
+local leave = operations(true, 1)
+local join = operations(true, 1)
+local appoint = operations(false, 2)
+local log = operations(false, 1)
+
+local head = head_of(KEYS[1], ARGV[1])
+if not head then return { FOREIGN, KEYS[1] } end
+
+for _, operation in ipairs(expect) do
+  local version = version_of(operation.key)
+  if not version then return { FOREIGN, operation.key } end
+  if version ~= operation[1] then return { MOVED } end
+end
+for number, operation in ipairs(room) do
+  local held = size_of(operation.key)
+  if not held then return { FOREIGN, operation.key } end
+  if held >= tonumber(operation[1]) then return { FULL, number - 1, held } end
+end
+for _, sets in ipairs({ leave, join }) do
+  for _, operation in ipairs(sets) do
+    if not size_of(operation.key) then return { FOREIGN, operation.key } end
+  end
+end
+if not size_of(KEYS[2]) then return { FOREIGN, KEYS[2] } end
+if type(redis.pcall('XLEN', KEYS[3])) == 'table' then return { FOREIGN, KEYS[3] } end
+
+-- The first write is one that Redis refuses when its memory is full; once it is let through, the others are too.
+local sequence = head.sequence + 1
+redis.call('HSET', KEYS[1], 'sequence', whole(sequence), 'logged', whole(head.logged + #log), 'seen', whole(head.now))
+for number, operation in ipairs(log) do
+  -- Refused only if the log is ahead of the head: somebody put one of them back without the other.
+  local added = redis.pcall('XADD', KEYS[3], whole(head.logged + number) .. '-0', 'd', operation[1])
+  if type(added) == 'table' then return { FOREIGN, KEYS[3] } end
+end
+for _, operation in ipairs(remove) do
+  redis.call('DEL', operation.key)
+end
+for _, operation in ipairs(put) do
+  redis.call('SET', operation.key, whole(sequence) .. ' ' .. operation[1])
+end
+for _, operation in ipairs(leave) do
+  redis.call('ZREM', operation.key, operation[1])
+end
+for _, operation in ipairs(join) do
+  redis.call('ZADD', operation.key, 0, operation[1])
+end
+for _, operation in ipairs(appoint) do
+  if operation[2] == '' then
+    redis.call('ZREM', KEYS[2], operation[1])
+  else
+    redis.call('ZADD', KEYS[2], operation[2], operation[1])
+  end
+end
+-- Only who leaves a set makes room or moves on. A hint: whoever may not publish has still committed.
+if #leave > 0 then
+  redis.pcall('PUBLISH', ARGV[3], ARGV[2])
+end
+return { OK, sequence }

@@ -1,0 +1,194 @@
+//! The store that several wardens share: Redis 7 and newer, or Valkey; alone, behind Sentinel, or a Cluster.
+//!
+//! One commit is one script (`lua/commit.lua`), so it happens whole or not at all; a read is another, with the clock in the
+//! same round trip. All keys of a ledger share one hash tag (`names`), so that a Cluster keeps them together.
+//!
+//! Must stay true: a lost reply is [`StoreError::Unavailable`] and the commit is not sent again from here, because the
+//! store cannot know whether it happened; the caller asks again with the same expectations. What is not ours in Redis is
+//! named and left as it is, and the others go on. The clock is Redis's own, and never shows less than it has shown.
+//! Durable is what Redis makes durable: `appendonly yes`, and `appendfsync always` where not one commit may be lost.
+//! Deliberately absent: a scan of the key space (but once, bounded, when it is opened), and time limits on keys.
+
+mod address;
+mod hints;
+mod link;
+mod names;
+mod opening;
+mod scripts;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::AcqRel;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+pub use self::address::{Address, BadAddress};
+pub use self::opening::OpenError;
+
+use self::hints::Hints;
+use self::link::{Again, Link};
+use self::names::Names;
+use self::scripts::Scripts;
+use super::schema::{Key, Set};
+use super::settings;
+use super::{Batch, Committed, Logged, Record, Sharing, Snapshot, Store, StoreError, UNREADABLE};
+use crate::time::{Clock, UnixMillis};
+
+/// Whose clock the ledger goes by.
+pub enum Time {
+    /// The server's: the same for all wardens.
+    OfRedis,
+    /// This one: tests own the time.
+    Of(Arc<dyn Clock>),
+}
+
+/// The shared store.
+pub struct Redis {
+    link: Link,
+    scripts: Scripts,
+    names: Names,
+    time: Time,
+    /// The greatest time this process was shown.
+    seen: AtomicU64,
+    hints: Hints,
+}
+
+impl Redis {
+    /// Connects, and looks whether a ledger can be trusted to this Redis.
+    ///
+    /// # Errors
+    /// [`OpenError`], whose text says what to do.
+    pub async fn open(settings: &settings::Redis, time: Time) -> Result<Self, OpenError> {
+        let address = Address::parse(&settings.url)?;
+        opening::check(&address, settings).await?;
+        let names = Names::new(&settings.ledger);
+        let hints = Hints::listen(address.clone(), names.channel());
+        let link = Link::new(address);
+        Ok(Self { link, scripts: Scripts::new(), names, time, seen: AtomicU64::new(0), hints })
+    }
+
+    /// The time to be given to a script: empty if it is to ask Redis.
+    fn given(&self) -> String {
+        match &self.time {
+            Time::OfRedis => String::new(),
+            Time::Of(clock) => clock.now().0.to_string(),
+        }
+    }
+
+    fn names_of(&self, keys: &[Key]) -> Vec<String> {
+        keys.iter().map(|key| self.names.of(key)).collect()
+    }
+}
+
+#[async_trait]
+impl Store for Redis {
+    async fn read(&self, keys: &[Key]) -> Result<Snapshot, StoreError> {
+        let read = self.scripts.read(&self.names.head(), &self.names_of(keys), &self.given());
+        let (now, records) = read.ask(&self.link).await?;
+        let now = UnixMillis(self.seen.fetch_max(now, AcqRel).max(now));
+        Ok(Snapshot { now, records })
+    }
+
+    async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError> {
+        let set = self.names.of(set);
+        let from = after.map_or(b"-".to_vec(), |after| [b"(", after.as_bytes()].concat());
+        let mut ask = redis::cmd("ZRANGE");
+        ask.arg(&set).arg(from).arg("+").arg("BYLEX").arg("LIMIT").arg(0).arg(count(most));
+        link::texts(&self.link.ask(&ask, Again::Safe).await.map_err(|error| link::meant(&error, &set))?, &set)
+    }
+
+    async fn sizes(&self, sets: &[Set]) -> Result<Vec<u64>, StoreError> {
+        if sets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sets: Vec<String> = sets.iter().map(|set| self.names.of(set)).collect();
+        self.scripts.sizes(&sets).ask(&self.link).await
+    }
+
+    async fn due(&self, until: UnixMillis, most: usize) -> Result<Vec<String>, StoreError> {
+        let due = self.names.due();
+        let mut ask = redis::cmd("ZRANGE");
+        ask.arg(&due).arg("-inf").arg(until.0).arg("BYSCORE").arg("LIMIT").arg(0).arg(count(most));
+        link::texts(&self.link.ask(&ask, Again::Safe).await.map_err(|error| link::meant(&error, &due))?, &due)
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
+        let commit = self.scripts.commit(&self.names, &batch, &self.given(), self.hints.own_name());
+        let committed = commit.ask(&self.link).await?;
+        if matches!(committed, Committed::Done(_)) && !batch.leave.is_empty() {
+            // Those who wait here need not wait for the hint to come round.
+            self.hints.tell();
+        }
+        Ok(committed)
+    }
+
+    async fn log(&self, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
+        let log = self.names.log();
+        let mut ask = redis::cmd("XRANGE");
+        ask.arg(&log).arg(format!("({after}")).arg("+").arg("COUNT").arg(count(most));
+        link::logged(
+            &self.link.ask(&ask, Again::Safe).await.map_err(|error| link::meant(&error, &log))?,
+            &log,
+        )
+    }
+
+    async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError> {
+        let log = self.names.log();
+        let first = through.saturating_add(1);
+        for (by, threshold) in [("MINID", first), ("MAXLEN", keep)] {
+            let mut ask = redis::cmd("XTRIM");
+            ask.arg(&log).arg(by).arg("=").arg(threshold);
+            self.link.ask(&ask, Again::Safe).await.map_err(|error| link::meant(&error, &log))?;
+        }
+        Ok(())
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.hints.subscribe()
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::SeveralProcesses
+    }
+}
+
+/// As Redis takes it: -1 would mean all, and more than a signed number holds is an error there.
+fn count(most: usize) -> i64 {
+    i64::try_from(most).unwrap_or(i64::MAX)
+}
+
+/// A record as it lies in Redis: `<version> <value>`, nothing if there is none.
+fn record(stored: &[u8], name: &str) -> Record {
+    if stored.is_empty() {
+        return Record::default();
+    }
+    let parts = stored.iter().position(|byte| *byte == b' ').map(|space| stored.split_at(space));
+    let version = parts.and_then(|(version, _)| std::str::from_utf8(version).ok()?.parse().ok());
+    match (parts, version) {
+        (Some((_, value)), Some(version)) => Record { version, value: value[1..].to_vec() },
+        _ => foreign_record(name),
+    }
+}
+
+/// A record that is not ours.
+fn foreign_record(name: &str) -> Record {
+    Record { version: UNREADABLE, value: format!("{name}: {}", link::FOREIGN).into_bytes() }
+}
+
+impl fmt::Debug for Redis {
+    /// Without the address, which may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redis").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OfRedis => "OfRedis",
+            Self::Of(_) => "Of(..)",
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! The names of a ledger's keys in Redis: `{cw:<ledger>}:<key>`.
+//!
+//! Must stay true: what stands in braces is the same for all, so that a Cluster keeps a ledger in one slot; two ledgers in
+//! one database share no name.
+
+use std::fmt::Display;
+
+/// The names of one ledger.
+#[derive(Debug)]
+pub(super) struct Names {
+    prefix: String,
+}
+
+impl Names {
+    pub(super) fn new(ledger: &str) -> Self {
+        Self { prefix: format!("{{cw:{ledger}}}:") }
+    }
+
+    /// Of a record or a set.
+    pub(super) fn of(&self, key: &impl Display) -> String {
+        format!("{}{key}", self.prefix)
+    }
+
+    /// Sequence and clock.
+    pub(super) fn head(&self) -> String {
+        self.of(&"head")
+    }
+
+    /// The appointments.
+    pub(super) fn due(&self) -> String {
+        self.of(&"due")
+    }
+
+    /// The decision log.
+    pub(super) fn log(&self) -> String {
+        self.of(&"log")
+    }
+
+    /// Where hints are published; not a key.
+    pub(super) fn channel(&self) -> String {
+        self.of(&"changes")
+    }
+}

@@ -1,0 +1,75 @@
+//! What a sandbox costs on Redis: round trips and memory.
+
+use cubewarden::store::Store as _;
+
+use super::body;
+use crate::cube::CubeSim;
+use crate::support::redis::RedisServer;
+use crate::support::warden;
+
+/// Commands that a client sends to the ledger; what scripts do inside is theirs.
+const ASKED: [&str; 5] = ["evalsha", "eval", "zrange", "xrange", "xtrim"];
+
+fn round_trips(server: &RedisServer) -> u64 {
+    let info: String = redis::cmd("INFO").arg("commandstats").query(&mut server.connection()).unwrap();
+    let calls = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse::<u64>().unwrap())
+    };
+    ASKED.iter().map(|name| calls(name)).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_takes_six_round_trips_and_a_delete_eight() {
+    let server = RedisServer::start();
+    let cube = CubeSim::builder().start().await.unwrap();
+    let warden = warden::before(&cube.url()).store(server.store().await).without_tasks().start().await;
+    let caller = warden.caller();
+    let warm = caller.create(&body()).await;
+    assert_eq!(caller.delete(&format!("/sandboxes/{warm}")).await.status, 204);
+    let (before, id) = (round_trips(&server), caller.create(&body()).await);
+    let created = round_trips(&server) - before;
+    assert_eq!(caller.delete(&format!("/sandboxes/{id}")).await.status, 204);
+    let deleted = round_trips(&server) - before - created;
+    println!("{created} round trips for a create, {deleted} for a delete");
+    assert!(created <= 6, "{created}");
+    assert!(deleted <= 8, "{deleted}");
+}
+
+/// The number stands in `src/store/schema.rs`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_takes_less_than_three_kibibytes() {
+    const ENTRIES: u64 = 1000;
+    let server = RedisServer::start();
+    let store = server.store().await;
+    let cube = CubeSim::builder().start().await.unwrap();
+    let warden = warden::before(&cube.url()).store(store.clone()).without_tasks().start().await;
+    let caller = warden.caller();
+    let body = r#"{"templateID":"tpl-000000000000000000000001","timeout":300,"metadata":{"project":"search","run":"run-4711","user":"somebody@example.com"}}"#;
+    let before = memory(&server);
+    for _ in 0..ENTRIES / 50 {
+        let creates: Vec<_> = (0..50)
+            .map(|_| {
+                let caller = caller.clone();
+                tokio::spawn(async move { caller.create(body).await })
+            })
+            .collect();
+        for create in creates {
+            create.await.unwrap();
+        }
+    }
+    store.trim_log(0, 0).await.unwrap();
+    let each = (memory(&server) - before) / ENTRIES;
+    println!("{each} bytes each");
+    assert!((1000..3072).contains(&each), "{each}");
+}
+
+/// Of all keys together.
+fn memory(server: &RedisServer) -> u64 {
+    let mut link = server.connection();
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut link).unwrap();
+    let mut of = |key: &String| -> u64 {
+        redis::cmd("MEMORY").arg("USAGE").arg(key).arg("SAMPLES").arg(0).query(&mut link).unwrap()
+    };
+    keys.iter().map(&mut of).sum()
+}
