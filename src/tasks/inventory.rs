@@ -150,7 +150,7 @@ impl Tasks {
     }
 
     fn whose(&self, rules: &Rules, item: &Listed) -> Whose {
-        match Labels::read(&item.metadata, &rules.labels) {
+        match Labels::read_under_any(&item.metadata, &rules.labels) {
             Some(labels) if labels.ledger == *self.ledger.id() => Whose::Ours(Box::new(labels)),
             Some(_) => Whose::Foreign,
             None => Whose::Unmarked,

@@ -72,7 +72,7 @@ impl Tasks {
     pub(super) fn by_marker<'a>(&self, listed: &'a [Listed]) -> HashMap<Marker, &'a Listed> {
         let rules = self.rules.load();
         let ours = listed.iter().filter_map(|item| {
-            let labels = Labels::read(&item.metadata, &rules.labels)?;
+            let labels = Labels::read_under_any(&item.metadata, &rules.labels)?;
             (labels.ledger == *self.ledger.id()).then_some((labels.marker, item))
         });
         ours.collect()
