@@ -14,5 +14,6 @@ mod proxy;
 mod pure;
 mod sdk;
 mod support;
+mod tasks;
 mod tidy;
 mod transparency;

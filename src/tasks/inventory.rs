@@ -135,11 +135,14 @@ impl Tasks {
         Ok(false)
     }
 
-    /// An item whose marker has an entry that does not know its sandbox yet.
+    /// An item without a record whose marker has an entry: it is that entry's only if the entry knows no other sandbox.
     async fn marked(&self, entry: &Entry, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
+        if entry.sandbox.as_ref().is_some_and(|other| *other != item.id) {
+            return self.take_copy_in(item, began).await;
+        }
         match entry.state {
             State::Ambiguous { .. } if self.rules.load().kills == Kills::CarriedOut => {
-                self.take_in(entry, item).await
+                self.take_in(entry, item, began).await
             }
             State::Refused | State::Gone { .. } if buried_before(entry, began) => {
                 self.raise(&entry.marker, &item.id).await
@@ -147,6 +150,19 @@ impl Tasks {
             // Its answer is on the way.
             _ => Ok(()),
         }
+    }
+
+    /// It carries the marker of another sandbox: an application copied the metadata, or one create made two. That says
+    /// where it is counted, but neither the other's life nor its death is its own.
+    pub(super) async fn take_copy_in(&self, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
+        let labels = Labels::read_under_any(&item.metadata, &self.rules.load().labels);
+        let Some(labels) = labels else { return Ok(()) };
+        let import = import(item, labels.bucket, labels.owner, None, Origin::Round, began);
+        if self.ledger.import(&import).await? == Imported::Yes {
+            self.metrics.reconciled(Reconciled::Imported);
+            tracing::warn!(sandbox_id = %item.id, marker = %labels.marker, "a sandbox carries the marker of another");
+        }
+        Ok(())
     }
 
     fn whose(&self, rules: &Rules, item: &Listed) -> Whose {

@@ -13,6 +13,7 @@ use crate::ids::{Marker, SandboxId};
 use crate::ledger::LedgerError;
 use crate::rules::entry::{Birth, Entry, State};
 use crate::telemetry::Reconciled;
+use crate::time::UnixMillis;
 
 /// How many of the vanished are asked about by GET before a listing is believed.
 const SAMPLE: usize = 8;
@@ -43,7 +44,7 @@ impl Tasks {
         let (found, missing): (Vec<Entry>, Vec<Entry>) =
             lost.into_iter().partition(|entry| by_marker.contains_key(&entry.marker));
         for entry in &found {
-            self.take_in(entry, by_marker[&entry.marker]).await?;
+            self.take_all_in(entry, &by_marker[&entry.marker], began).await?;
         }
         if missing.is_empty() {
             return Ok(());
@@ -68,23 +69,50 @@ impl Tasks {
         Ok(())
     }
 
-    /// The items that carry our marker.
-    pub(super) fn by_marker<'a>(&self, listed: &'a [Listed]) -> HashMap<Marker, &'a Listed> {
+    /// The items that carry our markers; one create may have made two, and metadata can be copied.
+    fn by_marker<'a>(&self, listed: &'a [Listed]) -> HashMap<Marker, Vec<&'a Listed>> {
         let rules = self.rules.load();
-        let ours = listed.iter().filter_map(|item| {
-            let labels = Labels::read_under_any(&item.metadata, &rules.labels)?;
-            (labels.ledger == *self.ledger.id()).then_some((labels.marker, item))
-        });
-        ours.collect()
+        let mut ours: HashMap<Marker, Vec<&Listed>> = HashMap::new();
+        for item in listed {
+            let labels = Labels::read_under_any(&item.metadata, &rules.labels);
+            if let Some(labels) = labels.filter(|labels| labels.ledger == *self.ledger.id()) {
+                ours.entry(labels.marker).or_default().push(item);
+            }
+        }
+        ours
+    }
+
+    /// The first that carries the marker is the create's; any other gets a record of its own.
+    async fn take_all_in(
+        &self,
+        entry: &Entry,
+        items: &[&Listed],
+        began: UnixMillis,
+    ) -> Result<(), LedgerError> {
+        for item in items {
+            self.take_in(entry, item, began).await?;
+        }
+        Ok(())
     }
 
     /// A lost create was found: it waits for a retry that can claim it, or is condemned.
-    pub(super) async fn take_in(&self, entry: &Entry, item: &Listed) -> Result<(), LedgerError> {
+    pub(super) async fn take_in(
+        &self,
+        entry: &Entry,
+        item: &Listed,
+        began: UnixMillis,
+    ) -> Result<(), LedgerError> {
         let birth = Birth { sandbox: item.id.clone(), answer: None, deadline: item.end_at };
-        let after = self.ledger.found(&entry.marker, &birth).await?;
+        let Some(after) = self.ledger.found(&entry.marker, &birth).await? else { return Ok(()) };
+        match &after.sandbox {
+            Some(other) if *other != item.id => return self.take_copy_in(item, began).await,
+            // It is dead, without a sandbox: the inventory looks closely.
+            None => return Ok(()),
+            Some(_) => {}
+        }
         self.metrics.reconciled(Reconciled::Found);
         tracing::info!(marker = %entry.marker, sandbox_id = %item.id, "a create whose answer was lost was found");
-        if after.is_some_and(|after| matches!(after.state, State::Killing(_))) {
+        if matches!(after.state, State::Killing(_)) {
             self.deeds.start_kill(&entry.marker);
         }
         Ok(())
