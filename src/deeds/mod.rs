@@ -18,7 +18,6 @@ use crate::ids::{Bucket, Marker};
 use crate::ledger::Ledger;
 use crate::time::Clock;
 
-pub use ask::Answer;
 pub use kill::{Ended, Heard};
 
 /// Carries out deeds on one Cube for one ledger.

@@ -3,13 +3,12 @@
 //!
 //! Must stay true: nothing is ended here that was not condemned before; absence from the list proves nothing.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::{Adopt, Kills, Rules, Tasks};
+use super::{Adopt, Kills, Rules, Tasks, vanished};
 use crate::cube::api::{Labels, Listed, SandboxState};
 use crate::cube::client::Seen;
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
@@ -51,6 +50,7 @@ impl Tasks {
         self.note_listing(None);
         let rules = self.rules.load_full();
         let first = !self.ledger.first_import_done().await?;
+        let shown = vanished::shown_by(&listed);
         let ids: Vec<SandboxId> = listed.iter().map(|item| item.id.clone()).collect();
         let entries = self.ledger.find_all(&ids).await?;
         let rules = &rules;
@@ -66,7 +66,7 @@ impl Tasks {
         if first {
             self.ledger.finish_first_import().await?;
         }
-        self.ask_vanished(&ids.into_iter().collect(), began).await?;
+        self.judge(shown, began, MOST_ASKED).await?;
         self.status_mut().last_inventory = Some(began);
         Ok(())
     }
@@ -171,22 +171,6 @@ impl Tasks {
             Some(_) => Whose::Foreign,
             None => Whose::Unmarked,
         }
-    }
-
-    /// Live entries that the list does not show are asked about one by one.
-    async fn ask_vanished(&self, shown: &HashSet<SandboxId>, began: UnixMillis) -> Result<(), LedgerError> {
-        let (live, corrupt) = self.ledger.charged_here().await?;
-        self.report(&corrupt);
-        let vanished = live.into_iter().filter(|entry| {
-            let absent = entry.sandbox.as_ref().is_some_and(|id| !shown.contains(id));
-            absent && entry.usable() && entry.first_seen.is_some_and(|seen| seen < began)
-        });
-        for entry in vanished.take(MOST_ASKED) {
-            if self.deeds.ask(&entry).await? == crate::deeds::Answer::Gone {
-                self.metrics.reconciled(Reconciled::Ended);
-            }
-        }
-        Ok(())
     }
 }
 

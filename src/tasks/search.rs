@@ -1,15 +1,13 @@
 //! Creates whose answer was lost are looked for by their marker in Cube's list.
 //!
-//! Must stay true: only a listing that began after dispatch and that does not lie counts as a miss; a listing lies if it
-//! leaves out something that a single GET finds.
+//! Must stay true: only a listing that began after dispatch and that is trusted counts as a miss.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Tasks;
+use super::{Tasks, vanished};
 use crate::cube::api::{Labels, Listed};
-use crate::deeds::Answer;
-use crate::ids::{Marker, SandboxId};
+use crate::ids::Marker;
 use crate::ledger::LedgerError;
 use crate::rules::entry::{Birth, Entry, State};
 use crate::telemetry::Reconciled;
@@ -17,15 +15,6 @@ use crate::time::UnixMillis;
 
 /// How many of the vanished are asked about by GET before a listing is believed.
 const SAMPLE: usize = 8;
-
-/// Whether a listing may be believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// Nothing speaks against it.
-    Trusted,
-    /// It left out something that exists.
-    Lies,
-}
 
 impl Tasks {
     /// Looks for each of the lost.
@@ -49,9 +38,9 @@ impl Tasks {
         if missing.is_empty() {
             return Ok(());
         }
-        let trust = self.judge(&listed).await?;
+        let trust = self.judge(vanished::shown_by(&listed), began, SAMPLE).await?;
         let (counts, early): (Vec<Entry>, Vec<Entry>) = missing.into_iter().partition(|entry| {
-            trust == Trust::Trusted && entry.dispatched.is_none_or(|dispatched| dispatched <= began)
+            trust.is_trusted() && entry.dispatched.is_none_or(|dispatched| dispatched <= began)
         });
         for entry in &counts {
             self.ledger.missed(&entry.marker).await?;
@@ -116,23 +105,5 @@ impl Tasks {
             self.deeds.start_kill(&entry.marker);
         }
         Ok(())
-    }
-
-    /// Does the listing leave out what a single GET finds?
-    pub(super) async fn judge(&self, listed: &[Listed]) -> Result<Trust, LedgerError> {
-        let shown: HashSet<&SandboxId> = listed.iter().map(|item| &item.id).collect();
-        let (live, corrupt) = self.ledger.charged_here().await?;
-        self.report(&corrupt);
-        let vanished = live.iter().filter(|entry| {
-            let absent = entry.sandbox.as_ref().is_some_and(|id| !shown.contains(id));
-            absent && matches!(entry.state, State::Live(_))
-        });
-        for entry in vanished.take(SAMPLE) {
-            if self.deeds.ask(entry).await? == Answer::Here {
-                tracing::warn!(marker = %entry.marker, "Cube's list leaves out a sandbox that exists: it proves nothing");
-                return Ok(Trust::Lies);
-            }
-        }
-        Ok(Trust::Trusted)
     }
 }

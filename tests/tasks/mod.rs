@@ -1,6 +1,7 @@
 //! The background tasks, tick by tick, on a clock that the test moves.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod listings;
 mod markers;
 
 use std::time::Duration;
@@ -19,7 +20,6 @@ const ENDLESS: &str = r#"{"templateID":"tpl-000000000000000000000001","timeout":
 struct World {
     cube: CubeSim,
     warden: Running,
-    clock: ManualClock,
 }
 
 async fn world() -> World {
@@ -30,7 +30,7 @@ async fn configured(config: &str) -> World {
     let clock = ManualClock::at(UnixMillis(1_800_000_000_000));
     let cube = CubeSim::builder().profile(Profile::V070).clock(clock.clone()).start().await.unwrap();
     let warden = warden::before(&cube.url()).config(config).clock(&clock).without_tasks().start().await;
-    World { cube, warden, clock }
+    World { cube, warden }
 }
 
 impl World {
