@@ -16,5 +16,6 @@ mod pure;
 mod redis;
 mod sdk;
 mod support;
+mod tasks;
 mod tidy;
 mod transparency;

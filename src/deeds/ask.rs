@@ -12,6 +12,7 @@ use crate::cube::client::Seen;
 use crate::ids::Bucket;
 use crate::ledger::LedgerError;
 use crate::rules::entry::{Activity, Entry};
+use crate::rules::listing::Answer;
 use crate::time::UnixMillis;
 
 /// A full bucket is asked about this often at most: each round reads all of its entries.
@@ -20,17 +21,6 @@ const BETWEEN_ROUNDS: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 16;
 /// How many of a full bucket are asked before its creates wait.
 const MOST_OVERDUE: usize = 256;
-
-/// What a single GET said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It exists.
-    Here,
-    /// It is proven gone, and written down.
-    Gone,
-    /// It could not be told, or the proof does not hold yet.
-    Unclear,
-}
 
 impl Deeds {
     /// Asks about one live entry and writes down what was seen.

@@ -19,7 +19,6 @@ use crate::ledger::Ledger;
 use crate::telemetry::Metrics;
 use crate::time::Clock;
 
-pub use ask::Answer;
 pub use kill::{Ended, Heard};
 
 /// Carries out deeds on one Cube for one ledger.

@@ -5,9 +5,9 @@ use std::sync::{Arc, PoisonError};
 use futures_util::{StreamExt as _, stream};
 
 use super::{Kills, Tasks};
-use crate::deeds::Answer;
 use crate::ledger::LedgerError;
 use crate::rules::entry::{Entry, State};
+use crate::rules::listing::Answer;
 use crate::telemetry::Reconciled;
 use crate::time::UnixMillis;
 
