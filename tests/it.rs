@@ -13,6 +13,7 @@ mod process;
 mod proxy;
 mod pure;
 mod sdk;
+mod shadow;
 mod support;
 mod tidy;
 mod transparency;

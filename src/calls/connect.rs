@@ -5,7 +5,7 @@ use http::Response;
 
 use super::answers;
 use super::classify::{Act, Call, Prefix};
-use super::governor::{Ask, Governor};
+use super::context::{Ask, Governor};
 use super::mends::{self, Mend};
 use super::ownership::Owned;
 use super::seam::Reply;

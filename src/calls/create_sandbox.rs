@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use super::admit::{Admitted, Permit};
 use super::answers;
 use super::classify::{Call, Prefix};
-use super::governor::{Ask, Governor, unavailable};
+use super::context::{Ask, Governor, unavailable};
 use super::mends::{self, Mend};
 use super::seam::Reply;
 use super::wish::Wish;
@@ -32,9 +32,10 @@ pub(super) const KEPT: usize = 4096;
 
 pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result<Reply, Refusal> {
     let wish = Wish::read(governor, &ask, prefix)?;
+    wish.check_fields()?;
     wish.check_objects(governor, &ask).await?;
     let key = idempotency_key(&ask, &wish)?;
-    wish.check_rate(governor)?;
+    wish.check_rate(governor, &ask)?;
     let permit = loop {
         let key = match &key {
             None => None,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 
 use super::answers;
-use super::governor::{Ask, Governor, unavailable};
+use super::context::{Ask, Governor, unavailable};
 use super::ownership::Owned;
 use super::seam::Reply;
 use crate::deeds::Ended;

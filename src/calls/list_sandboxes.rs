@@ -10,9 +10,9 @@ use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
 use super::answers;
 use super::classify::{Call, Prefix};
+use super::context::{Ask, Governor};
 use super::enrich;
 use super::filter::ListQuery;
-use super::governor::{Ask, Governor};
 use super::mends;
 use super::read_sandbox::unanswered;
 use super::seam::Reply;

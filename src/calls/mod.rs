@@ -4,6 +4,7 @@ mod admit;
 mod answers;
 pub mod classify;
 mod connect;
+mod context;
 mod create_sandbox;
 mod delete_sandbox;
 mod enrich;

@@ -5,8 +5,8 @@ use http::{Response, StatusCode, header};
 
 use super::answers;
 use super::classify::{Act, Call, Prefix, Verb};
+use super::context::{Ask, Governor, unavailable};
 use super::create_sandbox::unreachable;
-use super::governor::{Ask, Governor, unavailable};
 use super::list_sandboxes::unreadable;
 use super::ownership::Owned;
 use super::seam::Reply;

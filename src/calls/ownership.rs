@@ -4,7 +4,7 @@
 //! record yet (made round the warden) is callable as it was.
 
 use super::answers;
-use super::governor::{Ask, Governor, unavailable};
+use super::context::{Ask, Governor, unavailable};
 use crate::cube::api::{LabelNames, Labels};
 use crate::cube::client::Seen;
 use crate::ids::{Bucket, ObjectKind, SandboxRef};

@@ -8,8 +8,8 @@ use http::{Response, StatusCode};
 
 use super::answers;
 use super::classify::{Act, Call, Prefix};
+use super::context::{Ask, Governor, unavailable};
 use super::create_sandbox::unreachable;
-use super::governor::{Ask, Governor, unavailable};
 use super::ownership::Owned;
 use super::seam::Reply;
 use super::wish::{clamp, malformed};

@@ -171,6 +171,14 @@ impl Client {
         }
     }
 
+    /// Takes the caller's credential away where Cube gets the warden's own key: what is open to all needs neither.
+    pub fn drop_credential(&self, headers: &mut HeaderMap) {
+        if self.api_key.is_some() {
+            headers.remove(header::AUTHORIZATION);
+            headers.remove(API_KEY);
+        }
+    }
+
     /// Carries a client's call further: its head (credential swapped, no compression asked for, since the answer is read
     /// here), and `body` with its exact length.
     ///

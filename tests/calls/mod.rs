@@ -3,6 +3,7 @@
 
 mod admission;
 mod create;
+mod credentials;
 mod delete;
 mod first_light;
 mod forwarding;
@@ -10,5 +11,7 @@ mod idempotency;
 mod identity;
 mod list;
 mod reconcile;
+mod reload;
 mod stage;
 mod touch;
+mod words;
