@@ -15,6 +15,7 @@ mod list_sandboxes;
 pub mod mends;
 mod objects;
 mod ownership;
+mod pages;
 mod read_sandbox;
 pub mod seam;
 pub mod settings;
