@@ -128,6 +128,9 @@ impl Governor {
     /// The answer of an earlier create: as it was kept, else put together from what Cube shows now.
     async fn repeat_answer(&self, ask: &Ask, entry: &Entry) -> Result<Response<Bytes>, Refusal> {
         let Some(sandbox) = &entry.sandbox else { return Err(outcome_unknown(&entry.marker)) };
+        if let Some(turned_away) = self.turned_away(ask, sandbox).await {
+            return Ok(turned_away);
+        }
         let body = if let Some(answer) = &entry.answer {
             answer.clone()
         } else {
@@ -146,7 +149,11 @@ impl Governor {
         match self.ledger.dispatch(&marker).await {
             Ok(Some(_)) => Ok(Sent(marker)),
             Ok(None) => Err(Refusal::new(Reason::LedgerUnavailable, "the reservation lapsed; try again")),
-            Err(error) => Err(unavailable(&error)),
+            Err(error) => {
+                // It may stand there as dispatched all the same, and nothing was sent: the slot goes back at once.
+                settled(self.ledger.refused(&marker, "it could not be dispatched").await);
+                Err(unavailable(&error))
+            }
         }
     }
 
@@ -270,11 +277,11 @@ impl Governor {
 
     /// Nobody awaits the answer any more, and nothing could claim the sandbox: it is ended again.
     async fn abandon(&self, ask: &Ask, entry: &Entry) {
-        self.deeds.lend(&entry.marker, self.cube.credential_for(&ask.head.headers));
+        let loan = self.deeds.lend(&entry.marker, self.cube.credential_for(&ask.head.headers));
         let why = "nobody awaits the answer any more and nothing could claim it";
-        if let Err(error) = self.ledger.condemn(&entry.marker, Actor::Abandoned, None, why).await {
-            settled(Err(error));
-        }
+        let condemned = self.ledger.condemn(&entry.marker, Actor::Abandoned, None, why).await;
+        self.deeds.keep(&entry.marker, loan);
+        settled(condemned.map(drop));
     }
 }
 
