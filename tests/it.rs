@@ -15,6 +15,7 @@ mod proxy;
 mod pure;
 mod redis;
 mod sdk;
+mod shadow;
 mod support;
 mod tasks;
 mod tidy;

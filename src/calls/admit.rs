@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::governor::{Ask, Governor, unavailable};
+use super::context::{Ask, Governor, unavailable};
 use crate::ids::Bucket;
 use crate::ledger::{self, BucketCounts, Full, FullWhere, Limits, Reserved};
 use crate::rules::admission;

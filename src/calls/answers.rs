@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::governor::{Ask, Governor};
+use super::context::{Ask, Governor};
 use super::mends::{self, Mend};
 use crate::ids::OTHER;
 use crate::verdict::{Reason, Refusal, Retry};

@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use super::admit::{Admitted, Permit};
 use super::answers;
 use super::classify::{Call, Prefix};
-use super::governor::{Ask, Governor, unavailable};
+use super::context::{Ask, Governor, unavailable};
 use super::mends::{self, Mend};
 use super::seam::Reply;
 use super::wish::Wish;
@@ -32,10 +32,11 @@ pub(super) const KEPT: usize = 4096;
 
 pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result<Reply, Refusal> {
     let mut wish = Wish::read(governor, &ask, prefix)?;
+    wish.check_fields()?;
     wish.check_objects(governor, &ask).await?;
     let key = idempotency_key(&ask, &wish)?;
     wish.claimable = key.is_some();
-    wish.check_rate(governor)?;
+    wish.check_rate(governor, &ask)?;
     let permit = loop {
         let key = match &key {
             None => None,
@@ -133,6 +134,9 @@ impl Governor {
     /// The answer of an earlier create: as it was kept, else put together from what Cube shows now.
     async fn repeat_answer(&self, ask: &Ask, entry: &Entry) -> Result<Response<Bytes>, Refusal> {
         let Some(sandbox) = &entry.sandbox else { return Err(outcome_unknown(&entry.marker)) };
+        if let Some(turned_away) = self.turned_away(ask, sandbox).await {
+            return Ok(turned_away);
+        }
         let body = if let Some(answer) = &entry.answer {
             answer.clone()
         } else {
@@ -151,7 +155,11 @@ impl Governor {
         match self.ledger.dispatch(&marker).await {
             Ok(Some(_)) => Ok(Sent(marker)),
             Ok(None) => Err(Refusal::new(Reason::LedgerUnavailable, "the reservation lapsed; try again")),
-            Err(error) => Err(unavailable(&error)),
+            Err(error) => {
+                // It may stand there as dispatched all the same, and nothing was sent: the slot goes back at once.
+                settled(self.ledger.refused(&marker, "it could not be dispatched").await);
+                Err(unavailable(&error))
+            }
         }
     }
 
@@ -252,8 +260,9 @@ impl Governor {
         };
         if ask.caller.is_gone() && !wish.claimable {
             // Nobody awaits the answer any more, and nothing could claim the sandbox: it is ended again.
-            self.deeds.lend(&marker, self.cube.credential_for(&ask.head.headers));
+            let loan = self.deeds.lend(&marker, self.cube.credential_for(&ask.head.headers));
             settled(self.ledger.done_for_nobody(&marker, &birth).await.map(drop));
+            self.deeds.keep(&marker, loan);
             return Err(outcome_unknown(&marker));
         }
         let entry = match self.ledger.done(&marker, &birth).await {

@@ -6,12 +6,12 @@ use bytes::Bytes;
 
 use super::answers;
 use super::classify::Prefix;
+use super::context::{Ask, Governor};
 use super::create_sandbox::KEPT;
-use super::governor::{Ask, Governor};
 use super::identity::{Origin, Owner, Said};
 use super::mends::{self, Mend};
 use crate::cube::api::{CreateBody, Edits, LabelNames, Labels, Lifecycle, OnTimeout, snapshot_id};
-use crate::ids::{Bucket, Marker, ObjectKind};
+use crate::ids::{Bucket, Marker, OTHER, ObjectKind};
 use crate::ledger::{self, IdempotencyKey};
 use crate::rules::policy::{BucketPolicy, OnTimeout as Policy, Permission};
 use crate::time::UnixMillis;
@@ -47,7 +47,6 @@ impl Wish {
         let bucket = ask.who.bucket(&said)?;
         let owner = ask.who.owner(&bucket, &said, &marker)?;
         let policy = ask.settings.policies.of(&bucket).clone();
-        deny(&policy, &body)?;
         let (timeout, clamped) = granted(&policy, &body);
         let mut wish = Self {
             upstream_body: Bytes::new(),
@@ -94,6 +93,11 @@ impl Wish {
         Some(now.plus(Duration::from_secs(seconds)))
     }
 
+    /// Fields that the bucket's policy denies.
+    pub(super) fn check_fields(&self) -> Result<(), Refusal> {
+        deny(&self.policy, &self.body)
+    }
+
     /// A foreign snapshot as template, or a foreign volume: as if it did not exist.
     pub(super) async fn check_objects(&self, governor: &Governor, ask: &Ask) -> Result<(), Refusal> {
         if let Some(snapshot) = self.body.template_id.as_deref().and_then(snapshot_id)
@@ -110,9 +114,10 @@ impl Wish {
     }
 
     /// The bucket's rate of creates.
-    pub(super) fn check_rate(&self, governor: &Governor) -> Result<(), Refusal> {
+    pub(super) fn check_rate(&self, governor: &Governor, ask: &Ask) -> Result<(), Refusal> {
         let Some(rate) = self.policy.creates else { return Ok(()) };
-        governor.throttle.load().create(&self.bucket, rate).map_err(|wait| {
+        let named = (ask.settings.policies.label(&self.bucket) != OTHER).then_some(&self.bucket);
+        governor.throttle.create(named, rate).map_err(|wait| {
             let message =
                 format!("bucket {} allows {} creates per minute; slow down", self.bucket, rate.per_minute);
             Refusal::new(Reason::RateLimited, message).after(wait.0)
@@ -149,7 +154,10 @@ impl Wish {
             Policy::Pause => OnTimeout::Pause,
             Policy::Kill => OnTimeout::Kill,
         };
-        Some(Lifecycle { on_timeout: Some(on_timeout), ..mended.unwrap_or_default() })
+        // A lifecycle that was not there takes the place of what is said beside it, also where that would be heeded.
+        let beside = self.body.auto_resume.filter(|_| self.body.lifecycle.is_none());
+        let said = mended.unwrap_or(Lifecycle { auto_resume: beside, ..Lifecycle::default() });
+        Some(Lifecycle { on_timeout: Some(on_timeout), ..said })
     }
 }
 

@@ -259,7 +259,8 @@ fn transport(
 
 fn skin(settings: &Settings) -> proxy::Settings {
     proxy::Settings {
-        request_ids: settings.calls.mode != Mode::Transparent,
+        // In the other modes nothing is put into what passes.
+        request_ids: settings.calls.mode == Mode::Enforce,
         answer_limit: settings.proxy.answer_timeout,
         body_patience: settings.proxy.body_timeout,
         idle: settings.proxy.idle,

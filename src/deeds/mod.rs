@@ -8,18 +8,19 @@ mod ask;
 mod kill;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
-use crate::cube::client::{Client, Credential};
+use crate::cube::client::Client;
 use crate::ids::{Bucket, Marker};
 use crate::ledger::Ledger;
 use crate::telemetry::Metrics;
 use crate::time::Clock;
 
-pub use kill::{Ended, Heard};
+pub use kill::{Ended, Loan};
 
 /// Carries out deeds on one Cube for one ledger.
 pub struct Deeds {
@@ -31,9 +32,11 @@ pub struct Deeds {
     wakes: Semaphore,
     client_wait: Duration,
     /// Kills under way in this process, by marker.
-    running: Mutex<HashMap<Marker, watch::Receiver<Heard>>>,
+    running: Mutex<HashMap<Marker, watch::Receiver<()>>>,
     /// With whose credential a condemned sandbox may be killed, where Cube wants one and the warden has none. Memory only.
-    credentials: Mutex<HashMap<Marker, Credential>>,
+    credentials: Mutex<HashMap<Marker, kill::Lent>>,
+    /// Numbers what is lent.
+    loans: AtomicU64,
     /// Buckets whose overdue entries are being asked about.
     asking: Mutex<HashMap<Bucket, ask::Round>>,
 }
@@ -72,6 +75,7 @@ impl Deeds {
             client_wait: limits.client_wait,
             running: Mutex::default(),
             credentials: Mutex::default(),
+            loans: AtomicU64::new(0),
             asking: Mutex::default(),
         }
     }

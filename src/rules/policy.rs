@@ -101,7 +101,7 @@ pub enum Permission {
 }
 
 /// How often creates may come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CreateRate {
     /// Creates per minute in the long run.
     pub per_minute: NonZeroU32,

@@ -4,12 +4,17 @@
 mod admission;
 mod counted;
 mod create;
+mod credentials;
 mod delete;
 mod first_light;
 mod forwarding;
 mod idempotency;
 mod identity;
 mod list;
+mod pages;
 mod reconcile;
+mod reload;
 mod stage;
+mod told;
 mod touch;
+mod words;
