@@ -191,7 +191,8 @@ mod tests {
         for reason in Reason::all() {
             assert_eq!(TABLE.iter().filter(|row| row.0 == reason).count(), 1);
             assert!(
-                [400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 504].contains(&reason.status())
+                [400, 401, 403, 404, 408, 409, 412, 413, 422, 429, 500, 502, 503, 504]
+                    .contains(&reason.status())
             );
         }
     }
