@@ -62,6 +62,20 @@ impl Profile {
         next
     }
 
+    /// Whether this question has had no answer yet.
+    #[must_use]
+    pub fn wants(&self, probe: Probe) -> bool {
+        let known = match probe {
+            Probe::V2Create => self.has_v2_create,
+            Probe::V2Connect => self.has_v2_connect,
+            Probe::OldPrefix => self.has_old_prefix,
+            Probe::Volumes => self.has_volumes,
+            Probe::TimeoutOfNobody => self.heeds_auto_pause,
+            Probe::DeleteOfNobody => self.deletes_anything,
+        };
+        known.is_none()
+    }
+
     /// Must top-level `autoPause` and `autoResume` be said again as `lifecycle`? Every version that pauses by itself
     /// understands `lifecycle`, so in doubt they are.
     #[must_use]
@@ -111,6 +125,15 @@ mod tests {
             deletes_anything: Some(false),
         };
         assert_eq!(old, expected);
+        let probes = [
+            Probe::V2Create,
+            Probe::V2Connect,
+            Probe::OldPrefix,
+            Probe::Volumes,
+            Probe::TimeoutOfNobody,
+            Probe::DeleteOfNobody,
+        ];
+        assert!(probes.iter().all(|probe| !old.wants(*probe) && Profile::default().wants(*probe)));
         assert!(old.lifecycle_needed() && old.pause_budget_seconds() == 30);
         let new = learned(&[
             (Probe::OldPrefix, 404, b""),
