@@ -17,6 +17,7 @@ use crate::cube::outcome::{self, Absence, Asked};
 use crate::cube::transport::TransportError;
 use crate::ids::SandboxRef;
 use crate::rules::entry::{Activity, Entry};
+use crate::time::UnixMillis;
 use crate::verdict::{Reason, Refusal};
 
 pub(super) async fn get(
@@ -36,9 +37,10 @@ pub(super) async fn get(
         return Ok(Governor::forward(&ask, &call, body));
     }
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body: Bytes::new(), pace: Pace::Call };
+    let began = governor.clock.now();
     let answer = governor.send(&touch).await.map_err(|error| unanswered(&error))?;
     if let Some(entry) = &entry {
-        governor.learn_from(entry, &answer).await;
+        governor.learn_from(entry, &answer, began).await;
     }
     let answer = match answer.status() {
         StatusCode::OK => governor.dressed(&ask, &sandbox, entry.as_deref(), answer),
@@ -91,17 +93,17 @@ impl Governor {
     }
 
     /// The ledger follows what the answer shows: gone by proof, paused, running again.
-    async fn learn_from(&self, entry: &Entry, answer: &Response<Bytes>) {
+    async fn learn_from(&self, entry: &Entry, answer: &Response<Bytes>, began: UnixMillis) {
         let profile = self.cube.profile();
         let written = match outcome::absence(Asked::Get, answer.status().as_u16(), answer.body(), &profile) {
             Absence::Proven => self.ledger.not_found(&entry.marker).await.map(drop),
             Absence::Alive => {
                 match (Detail::read(answer.body()).map(|detail| detail.listed.state), entry.paused_since()) {
                     (Ok(SandboxState::Paused), None) => {
-                        self.ledger.observed(&entry.marker, Activity::Paused(self.clock.now()), false).await
+                        self.ledger.observed(&entry.marker, Activity::Paused(began), began).await
                     }
                     (Ok(SandboxState::Running), Some(_)) => {
-                        self.ledger.observed(&entry.marker, Activity::Running, false).await
+                        self.ledger.observed(&entry.marker, Activity::Running, began).await
                     }
                     _ => Ok(()),
                 }

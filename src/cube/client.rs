@@ -252,7 +252,14 @@ impl Client {
         let (status, body) = (answer.status().as_u16(), answer.body());
         if outcome::absence(Asked::Delete, status, body, &self.profile()) == Absence::Proven {
             let deleted = answer.status() == StatusCode::NO_CONTENT;
+            if !deleted && self.profile().wants(Probe::DeleteOfNobody) {
+                // It tells what it does not have from what it has; what it said of one is true of all.
+                self.learn(Probe::DeleteOfNobody, &answer);
+            }
             return Killed::Proof(if deleted { Proof::Deleted } else { Proof::DeleteNotFound });
+        }
+        if answer.status() == StatusCode::NO_CONTENT && self.profile().wants(Probe::DeleteOfNobody) {
+            return self.confirm_deleted(sandbox, credential).await;
         }
         let retry_after = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
         if let Some(seconds) = outcome::retry_after(retry_after, body) {
@@ -265,6 +272,15 @@ impl Client {
         match outcome::outcome(Asked::Write, status, body) {
             Outcome::Refused { .. } => Killed::Refused(said),
             Outcome::Done | Outcome::Unknown => Killed::Unclear(said),
+        }
+    }
+
+    /// A 204 of a Cube of which it is not known whether it says so of anything.
+    async fn confirm_deleted(&self, sandbox: &SandboxId, credential: &Credential) -> Killed {
+        match self.get(sandbox, credential).await {
+            Seen::Absent => Killed::Proof(Proof::Deleted),
+            Seen::Here(_) => Killed::Unclear("still there after DELETE was answered 204".to_owned()),
+            Seen::Unclear(why) => Killed::Unclear(format!("DELETE was answered 204, unproven; {why}")),
         }
     }
 

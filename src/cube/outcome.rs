@@ -77,12 +77,12 @@ pub enum Absence {
     NoProof,
 }
 
-/// Reads an answer to a GET or DELETE of one sandbox. Cube 0.1 answers 204 to a DELETE of anything: there only GET
-/// proves something.
+/// Reads an answer to a GET or DELETE of one sandbox. Cube 0.1 answers 204 to a DELETE of anything: there, and where it is
+/// not known whether this is such a Cube, only GET proves something.
 #[must_use]
 pub fn absence(asked: Asked, status: u16, body: &[u8], profile: &Profile) -> Absence {
     match (asked, status) {
-        (Asked::Delete, 204) if profile.deletes_anything != Some(true) => Absence::Proven,
+        (Asked::Delete, 204) if profile.deletes_anything == Some(false) => Absence::Proven,
         (Asked::Delete | Asked::Get, 404) if is_cubes_own(status, body) => Absence::Proven,
         (Asked::Get, 200) if serde_json::from_slice::<Value>(body).is_ok_and(|body| body.is_object()) => {
             Absence::Alive
@@ -240,13 +240,14 @@ mod tests {
     #[test]
     fn only_a_handlers_404_or_a_204_of_delete_proves_absence() {
         let gone = br#"{"code":404,"message":"sandbox 0123 not found"}"#;
-        let new = Profile::default();
+        let new = Profile { deletes_anything: Some(false), ..Profile::default() };
         let first = Profile { deletes_anything: Some(true), ..Profile::default() };
         let proof = |asked, status, body: &[u8]| absence(asked, status, body, &new);
         assert_eq!(proof(Asked::Get, 404, gone), Absence::Proven);
         assert_eq!(proof(Asked::Delete, 404, gone), Absence::Proven);
         assert_eq!(proof(Asked::Delete, 204, b""), Absence::Proven);
         assert_eq!(absence(Asked::Delete, 204, b"", &first), Absence::NoProof);
+        assert_eq!(absence(Asked::Delete, 204, b"", &Profile::default()), Absence::NoProof);
         assert_eq!(absence(Asked::Get, 404, gone, &first), Absence::Proven);
         assert_eq!(proof(Asked::Get, 200, b"{}"), Absence::Alive);
         for (asked, status, body) in [

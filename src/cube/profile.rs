@@ -52,6 +52,18 @@ impl Profile {
         next
     }
 
+    /// Whether this question has had no answer yet.
+    #[must_use]
+    pub fn wants(&self, probe: Probe) -> bool {
+        let known = match probe {
+            Probe::V2Create => self.has_v2_create,
+            Probe::V2Connect => self.has_v2_connect,
+            Probe::TimeoutOfNobody => self.heeds_auto_pause,
+            Probe::DeleteOfNobody => self.deletes_anything,
+        };
+        known.is_none()
+    }
+
     /// Must top-level `autoPause` and `autoResume` be said again as `lifecycle`? Every version that pauses by itself
     /// understands `lifecycle`, so in doubt they are.
     #[must_use]
@@ -90,6 +102,8 @@ mod tests {
             deletes_anything: Some(false),
         };
         assert_eq!(old, expected);
+        let probes = [Probe::V2Create, Probe::V2Connect, Probe::TimeoutOfNobody, Probe::DeleteOfNobody];
+        assert!(probes.iter().all(|probe| !old.wants(*probe) && Profile::default().wants(*probe)));
         assert!(old.lifecycle_needed());
         let new = learned(&[(Probe::TimeoutOfNobody, 404, NOBODY), (Probe::V2Create, 201, b"{}")]);
         assert_eq!(new.has_v2_create, Some(true));

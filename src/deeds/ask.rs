@@ -30,6 +30,7 @@ impl Deeds {
     pub async fn ask(&self, entry: &Entry) -> Result<Answer, LedgerError> {
         let Some(sandbox) = &entry.sandbox else { return Ok(Answer::Unclear) };
         let credential = self.cube.own_credential();
+        let began = self.ledger.now().await?;
         match self.cube.get(sandbox, &credential).await {
             Seen::Absent => {
                 let after = self.ledger.not_found(&entry.marker).await?;
@@ -37,15 +38,14 @@ impl Deeds {
                 Ok(if gone { Answer::Gone } else { Answer::Unclear })
             }
             Seen::Here(detail) => {
-                let now = self.ledger.now().await?;
                 let paused = detail.listed.state == SandboxState::Paused;
-                let activity = if paused { Activity::Paused(now) } else { Activity::Running };
-                self.ledger.observed(&entry.marker, activity, true).await?;
+                let activity = if paused { Activity::Paused(began) } else { Activity::Running };
+                self.ledger.asked(&entry.marker, Some(activity), began).await?;
                 Ok(Answer::Here)
             }
             Seen::Unclear(why) => {
                 tracing::debug!(marker = %entry.marker, why, "a sandbox could not be asked about");
-                self.ledger.observed(&entry.marker, activity_of(entry), true).await?;
+                self.ledger.asked(&entry.marker, None, began).await?;
                 Ok(Answer::Unclear)
             }
         }
@@ -115,8 +115,4 @@ impl Drop for RoundOver {
         let mut asking = self.deeds.asking.lock().unwrap_or_else(PoisonError::into_inner);
         asking.insert(self.bucket.clone(), over);
     }
-}
-
-fn activity_of(entry: &Entry) -> Activity {
-    entry.paused_since().map_or(Activity::Running, Activity::Paused)
 }

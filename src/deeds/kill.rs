@@ -64,6 +64,7 @@ impl Deeds {
     }
 
     /// The wish stands: what was lent for it stays as long as the kill does, unless another's was there first.
+    #[expect(clippy::needless_pass_by_value, reason = "a loan is used up by what is decided about it")]
     pub fn keep(&self, marker: &Marker, loan: Loan) {
         if let Some(lent) = self.lent().get_mut(marker) {
             let offered = lent.take(&loan);
@@ -72,6 +73,7 @@ impl Deeds {
     }
 
     /// The wish came to nothing: what was lent for it is forgotten, and nothing of anybody else's.
+    #[expect(clippy::needless_pass_by_value, reason = "a loan is used up by what is decided about it")]
     pub fn take_back(&self, marker: &Marker, loan: Loan) {
         let mut all = self.lent();
         if let Some(lent) = all.get_mut(marker) {

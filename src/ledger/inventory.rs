@@ -117,7 +117,7 @@ impl Ledger {
         Err(LedgerError::Contended(Key::Meta.to_string()))
     }
 
-    /// Cube showed a live entry running or paused: the entry follows.
+    /// Cube was asked at `began` and showed a live entry running or paused: the entry follows, unless it knows better.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
@@ -125,15 +125,31 @@ impl Ledger {
         &self,
         marker: &Marker,
         activity: Activity,
-        deadline_asked: bool,
+        began: UnixMillis,
+    ) -> Result<(), LedgerError> {
+        self.change(marker, |entry, now| changed(&entry, entry.clone().seen(activity, began, now))).await?;
+        Ok(())
+    }
+
+    /// A live entry was asked about at `began`, alone: what was seen (nothing, if that is unclear), and when it is looked
+    /// at next.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn asked(
+        &self,
+        marker: &Marker,
+        seen: Option<Activity>,
+        began: UnixMillis,
     ) -> Result<(), LedgerError> {
         let timing = self.settings.timing;
         self.change(marker, |entry, now| {
-            let mut next = entry.clone().observed(activity);
-            if deadline_asked && next.usable() {
-                next = next.outlived(now, &timing);
-            }
-            if next == entry { Step::Keep(()) } else { Step::Write(Box::new(next), None, ()) }
+            let next = entry.clone();
+            let next = match seen {
+                Some(activity) => next.seen(activity, began, now).outlived(now, &timing),
+                None => next.unanswered(now, &timing),
+            };
+            changed(&entry, next)
         })
         .await?;
         Ok(())
@@ -197,4 +213,8 @@ impl Ledger {
             }
         }
     }
+}
+
+fn changed(was: &Entry, is: Entry) -> Step<()> {
+    if is == *was { Step::Keep(()) } else { Step::Write(Box::new(is), None, ()) }
 }

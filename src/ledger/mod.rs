@@ -59,6 +59,14 @@ pub enum LedgerError {
     },
 }
 
+impl LedgerError {
+    /// Whether only one record is concerned: others can be read and written.
+    #[must_use]
+    pub fn is_corrupt(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Corrupt { .. }))
+    }
+}
+
 /// What the ledger needs to know.
 #[derive(Clone, Debug)]
 pub struct Settings {

@@ -61,7 +61,7 @@ mod tests {
                 decisions += 1;
             }
         }
-        assert_eq!(decisions, 4 * 70_788);
+        assert_eq!(decisions, 4 * 63_853);
     }
 
     fn check(decision: Decision, actor: Actor, entry: &Entry, now: UnixMillis) {

@@ -76,10 +76,12 @@ impl Tasks {
         Ok(())
     }
 
-    /// Finds out what this Cube can do, by harmless questions.
+    /// Finds out what this Cube can do, by harmless questions: those that had no answer yet.
     pub async fn learn(&self) {
         for probe in [Probe::TimeoutOfNobody, Probe::DeleteOfNobody] {
-            self.cube.probe(probe).await;
+            if self.cube.profile().wants(probe) {
+                self.cube.probe(probe).await;
+            }
         }
     }
 
@@ -135,8 +137,8 @@ impl Tasks {
     }
 
     async fn run_inventory(self: &Arc<Self>) {
-        self.learn().await;
         loop {
+            self.learn().await;
             let outcome = self.tick_inventory().await;
             self.note_ledger(outcome);
             let cycle = self.rules.load().settings.collector.cycle;

@@ -1,5 +1,6 @@
 //! Entries that somebody must look at: overdue creates, lost ones, passed deadlines, kills, tombstones that are over.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use futures_util::{StreamExt as _, stream};
@@ -19,50 +20,65 @@ const MOST_KILLS: usize = 32;
 const AT_ONCE: usize = 16;
 
 impl Tasks {
-    /// Looks at every entry that is due. Returns how many there were.
+    /// Looks at every entry that is due. Returns how many there were. One that cannot be worked on keeps no other from it.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn tick_due(self: &Arc<Self>) -> Result<usize, LedgerError> {
-        let (now, entries, corrupt) = self.ledger.due(MOST).await?;
+        // What was left as it was keeps its place at the head: it is read past, or it would hide all others.
+        let most = MOST + self.left_over.load(Ordering::Relaxed);
+        let (now, entries, corrupt) = self.ledger.due(most).await?;
         self.report(&corrupt);
         let count = entries.len();
         let withheld = self.rules.load().kills == Kills::Withheld;
-        let entries = entries.into_iter().filter(|entry| !withheld || ends_nothing(entry, now));
+        let (entries, held): (Vec<Entry>, Vec<Entry>) =
+            entries.into_iter().partition(|entry| !withheld || ends_nothing(entry, now));
         let (lost, rest): (Vec<Entry>, Vec<Entry>) =
-            entries.partition(|entry| matches!(entry.state, State::Ambiguous { .. }));
-        if !lost.is_empty() {
-            self.search(lost).await?;
-        }
+            entries.into_iter().partition(|entry| matches!(entry.state, State::Ambiguous { .. }));
+        let search = async { if lost.is_empty() { Ok(()) } else { self.search(lost).await } };
         let work = rest.into_iter().map(|entry| async move { self.look_at(entry, now).await });
-        let outcomes: Vec<_> = stream::iter(work).buffer_unordered(AT_ONCE).collect().await;
-        outcomes.into_iter().collect::<Result<(), LedgerError>>()?;
+        let work = stream::iter(work).buffer_unordered(AT_ONCE).collect::<Vec<_>>();
+        let (searched, outcomes) = tokio::join!(search, work);
+        let left = outcomes.iter().filter(|outcome| matches!(outcome, Ok(Look::Left) | Err(_))).count();
+        self.left_over.store(held.len() + corrupt.len() + left, Ordering::Relaxed);
+        self.first_failure(outcomes.into_iter().map(|outcome| outcome.map(drop)).chain([searched]))?;
         Ok(count)
     }
 
-    async fn look_at(self: &Arc<Self>, entry: Entry, now: UnixMillis) -> Result<(), LedgerError> {
+    /// The first error of the store itself; records that cannot be read are reported and are nobody else's trouble.
+    fn first_failure(
+        &self,
+        outcomes: impl Iterator<Item = Result<(), LedgerError>>,
+    ) -> Result<(), LedgerError> {
+        let (corrupt, others): (Vec<LedgerError>, Vec<LedgerError>) =
+            outcomes.filter_map(Result::err).partition(LedgerError::is_corrupt);
+        self.report(&corrupt);
+        others.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    async fn look_at(self: &Arc<Self>, entry: Entry, now: UnixMillis) -> Result<Look, LedgerError> {
         match &entry.state {
-            State::Reserved | State::Dispatched => self.ledger.overdue(&entry.marker).await,
+            State::Reserved | State::Dispatched => self.ledger.overdue(&entry.marker).await?,
             State::Live(_) if entry.claim_until.is_some_and(|until| until <= now) => {
                 self.metrics.reconciled(Reconciled::Unclaimed);
-                self.ledger.overdue(&entry.marker).await
+                self.ledger.overdue(&entry.marker).await?;
             }
             State::Live(_) => {
                 if self.deeds.ask(&entry).await? == Answer::Gone {
                     self.metrics.reconciled(Reconciled::Ended);
                 }
-                Ok(())
             }
             // Not awaited: a kill may take as long as Cube hangs, and others are due.
             State::Killing(_) | State::Quarantined(_) => {
                 if self.deeds.kills_running() < MOST_KILLS {
                     self.deeds.start_kill(&entry.marker);
                 }
-                Ok(())
+                return Ok(Look::Left);
             }
-            State::Refused | State::Gone { .. } => self.ledger.purge(&entry.marker).await,
-            State::Ambiguous { .. } => Ok(()),
+            State::Refused | State::Gone { .. } => self.ledger.purge(&entry.marker).await?,
+            State::Ambiguous { .. } => {}
         }
+        Ok(Look::Done)
     }
 
     /// Says once of each record that it cannot be read; the others go on.
@@ -78,6 +94,15 @@ impl Tasks {
         }
         self.status_mut().corrupt_records = reported.len();
     }
+}
+
+/// What became of a look at one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// Its appointment has moved, or it has none any more.
+    Done,
+    /// It keeps its place for now: a kill is under way, or there are too many at once.
+    Left,
 }
 
 /// Looking at this entry cannot end a sandbox at Cube.

@@ -75,10 +75,10 @@ impl Tasks {
     async fn compare(&self, entry: &Entry, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
         match (&entry.state, &item.state) {
             (State::Live(Activity::Running), SandboxState::Paused) => {
-                self.ledger.observed(&entry.marker, Activity::Paused(began), false).await
+                self.ledger.observed(&entry.marker, Activity::Paused(began), began).await
             }
             (State::Live(Activity::Paused(_)), SandboxState::Running) => {
-                self.ledger.observed(&entry.marker, Activity::Running, false).await
+                self.ledger.observed(&entry.marker, Activity::Running, began).await
             }
             (State::Refused | State::Gone { .. }, _) if buried_before(entry, began) => {
                 self.raise(&entry.marker, &item.id).await

@@ -11,7 +11,7 @@ pub mod settings;
 mod vanished;
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -82,6 +82,8 @@ pub struct Tasks {
     clock: Arc<dyn Clock>,
     status: Mutex<Status>,
     foreign: AtomicU64,
+    /// How many due entries the last tick left as they were.
+    left_over: AtomicUsize,
     /// Records that could not be read and were reported: once is enough.
     reported: Mutex<HashSet<String>>,
     listings: Mutex<vanished::Listings>,
@@ -106,6 +108,7 @@ impl Tasks {
             clock: wiring.clock,
             status: Mutex::default(),
             foreign: AtomicU64::default(),
+            left_over: AtomicUsize::default(),
             reported: Mutex::default(),
             listings: Mutex::default(),
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cubewarden::cli::warden::{Warden, open_store};
 use cubewarden::config;
+use cubewarden::cube::profile::Probe;
 use cubewarden::ledger::Counts;
 use cubewarden::proxy::serve_connection;
 use cubewarden::rules::entry::Entry;
@@ -15,6 +16,9 @@ use tokio::sync::watch;
 
 use super::http::Caller;
 
+/// What Cube says of what it does not have.
+const NOBODY: &str = r#"{"code":404,"message":"sandbox 00000000000000000000000000000000 not found"}"#;
+
 /// How a warden is started.
 pub(crate) struct Builder {
     upstream: String,
@@ -23,6 +27,7 @@ pub(crate) struct Builder {
     clock: Arc<dyn Clock>,
     store: Option<Arc<dyn Store>>,
     tasks: bool,
+    untaught: bool,
 }
 
 /// A running warden; it stops when dropped, its store stays as it is.
@@ -42,6 +47,7 @@ pub(crate) fn before(upstream: &str) -> Builder {
         clock: Arc::new(WallClock),
         store: None,
         tasks: true,
+        untaught: false,
     }
 }
 
@@ -77,6 +83,12 @@ impl Builder {
         self
     }
 
+    /// What the first task finds out about Cube is not known, even though none runs.
+    pub(crate) fn untaught(mut self) -> Self {
+        self.untaught = true;
+        self
+    }
+
     /// The settings that a warden would be started with.
     pub(crate) fn settings(&self) -> config::Settings {
         let env = [
@@ -98,6 +110,11 @@ impl Builder {
         let chance = Arc::new(Chance::from_os());
         let built = Warden::build(&settings, store, Arc::clone(&self.clock), chance).await;
         let warden = built.expect("the warden can be put together");
+        if !self.tasks && !self.untaught {
+            // As its tasks would find out first of all, of every Cube but the very first version.
+            let nobody = http::Response::builder().status(404).body(NOBODY.into());
+            warden.cube.learn(Probe::DeleteOfNobody, &nobody.expect("a status is no surprise"));
+        }
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let addr = listener.local_addr().expect("it has an address");
         let (stop, stopped) = watch::channel(false);

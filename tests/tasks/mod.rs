@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod listings;
+mod looks;
 mod markers;
+mod proof;
 
 use std::time::Duration;
 

@@ -56,17 +56,44 @@ impl Entry {
         self
     }
 
-    /// Looked at because its deadline had passed, and it lives: look again later, more and more seldom. What is no
-    /// longer live keeps its appointment.
+    /// Cube was asked at `began` and showed it running or paused. That is out of date if a call has touched the sandbox
+    /// since, or still does.
     #[must_use]
-    pub fn outlived(mut self, now: UnixMillis, timing: &Timing) -> Self {
+    pub fn seen(self, activity: Activity, began: UnixMillis, now: UnixMillis) -> Self {
+        if self.last_sign > began || self.busy(now) { self } else { self.observed(activity) }
+    }
+
+    /// Cube was asked, and nothing can be concluded: an appointment that has passed is made anew.
+    #[must_use]
+    pub fn unanswered(self, now: UnixMillis, timing: &Timing) -> Self {
+        if !self.usable() || self.due.is_none_or(|due| due > now) {
+            return self;
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            return self.outlived(now, timing);
+        }
+        // Somebody doubted that it lives, and still does not know.
+        let look = now.plus(timing.search);
+        self.look_at(look, now)
+    }
+
+    /// It was looked at, and it lives: if its deadline has passed, look again later, more and more seldom; if not, once
+    /// it has. What is no longer live keeps its appointment.
+    #[must_use]
+    pub fn outlived(self, now: UnixMillis, timing: &Timing) -> Self {
         if !self.usable() {
             return self;
         }
-        let overdue = self.deadline.map_or(Duration::ZERO, |deadline| now.since(deadline));
+        let Some(deadline) = self.deadline.filter(|deadline| *deadline <= now) else {
+            return self.reschedule(timing);
+        };
+        let overdue = now.since(deadline);
         let seldom = if self.paused_since().is_some() { SELDOM_PAUSED } else { SELDOM_RUNNING };
         let least = if self.paused_since().is_some() { seldom } else { timing.deadline_grace.min(seldom) };
-        let look = now.plus(overdue.clamp(least, seldom));
+        self.look_at(now.plus(overdue.clamp(least, seldom)), now)
+    }
+
+    fn look_at(mut self, look: UnixMillis, now: UnixMillis) -> Self {
         // The end of a claim is not put off by a look at the deadline.
         self.due = self.claim_until.map(|claim| claim.max(now).min(look)).or(Some(look));
         self
