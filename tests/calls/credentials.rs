@@ -96,7 +96,7 @@ async fn what_was_lent_for_a_kill_outlives_a_wish_that_comes_to_nothing() {
     until("it failed", || stage.cube.struck(fault) == 1).await;
     stage.until_due(Duration::from_secs(2)).await;
     let fenced = stage.warden.caller_with("good").delete(&path(&id, "-gmx22x1lw")).await;
-    assert_eq!(fenced.status, 404, "{stale:?}");
+    assert_eq!(fenced.status, 404, "{fenced:?}");
     stage.skip(Duration::from_secs(2));
     assert_eq!(delete.await.unwrap().status, 204);
     stage.balance(0).await;
