@@ -8,7 +8,7 @@ use crate::ids::Bucket;
 use crate::ledger::{self, BucketCounts, Full, FullWhere, Limits, Reserved};
 use crate::rules::admission;
 use crate::rules::entry::Entry;
-use crate::time::{self, UnixMillis};
+use crate::time::UnixMillis;
 use crate::verdict::{Reason, Refusal};
 
 /// Waiters try again on a notification, and this often: notifications are hints.
@@ -33,6 +33,13 @@ pub(super) enum Admitted {
     KeyTaken,
 }
 
+/// Why a create leaves the line.
+enum Leaves {
+    Drained,
+    CallerGone,
+    PatienceOver,
+}
+
 /// One try.
 enum Try {
     Admitted(Admitted),
@@ -54,24 +61,73 @@ impl Governor {
         if limits.bucket == Some(0) {
             return Err(self.capacity(ask, wish, limits, full).await);
         }
-        self.deeds.ask_overdue(&wish.bucket).await;
         let Some(place) = self.waiting.join(&line, ask.settings.admission.max_waiting) else {
             return Err(self.capacity(ask, wish, limits, full).await);
         };
         let _counted = self.metrics.waiting(ask.settings.policies.label(&wish.bucket));
-        let in_line = async {
-            let _turn = place.turn().await;
-            self.try_until_admitted(wish, limits).await
+        let leaves = self.leaves(ask);
+        tokio::pin!(leaves);
+        // In line already: however long Cube takes to say what it has ended, nobody waits longer than they may.
+        let in_turn = async {
+            self.deeds.ask_overdue(&wish.bucket).await;
+            place.turn().await
         };
-        let patience = self.patience(ask);
+        let _turn = tokio::select! {
+            biased;
+            why = &mut leaves => return Err(self.left(why, ask, wish, limits, full).await),
+            turn = in_turn => turn,
+        };
+        let mut changes = self.ledger.changes();
+        loop {
+            changes.mark_unchanged();
+            // Never broken off: a try that was let go could take a slot that nobody knows of.
+            full = match self.try_admit(wish, limits).await? {
+                Try::Admitted(Admitted::Permit(permit)) if ask.caller.is_gone() => {
+                    return Err(self.hand_on(permit).await);
+                }
+                Try::Admitted(admitted) => return Ok(admitted),
+                Try::Full(full) => Some(full),
+            };
+            tokio::select! {
+                biased;
+                why = &mut leaves => return Err(self.left(why, ask, wish, limits, full).await),
+                _hint = changes.changed() => {}
+                () = self.clock.sleep(TRY_AGAIN) => {}
+            }
+        }
+    }
+
+    /// Ready when this create must wait no longer.
+    async fn leaves(&self, ask: &Ask) -> Leaves {
         tokio::select! {
             biased;
-            () = self.drained() => Err(draining()),
-            () = ask.caller.gone() => Err(Refusal::new(Reason::CapacityExceeded, "the caller left the line")),
-            admitted = time::within(self.clock.as_ref(), patience, in_line) => match admitted {
-                Ok(admitted) => admitted,
-                Err(_) => Err(self.capacity(ask, wish, limits, full).await),
-            },
+            () = self.drained() => Leaves::Drained,
+            () = ask.caller.gone() => Leaves::CallerGone,
+            () = self.clock.sleep(self.patience(ask)) => Leaves::PatienceOver,
+        }
+    }
+
+    /// A slot came free at the very moment its caller left: it goes on to the next.
+    async fn hand_on(&self, permit: Permit) -> Refusal {
+        match self.ledger.refused(&permit.0.marker, "its caller had left the line").await {
+            Ok(()) => caller_left(),
+            // The reservation lapses by itself.
+            Err(error) => unavailable(&error),
+        }
+    }
+
+    async fn left(
+        &self,
+        why: Leaves,
+        ask: &Ask,
+        wish: &ledger::Ask,
+        limits: Limits,
+        full: Option<Full>,
+    ) -> Refusal {
+        match why {
+            Leaves::Drained => draining(),
+            Leaves::CallerGone => caller_left(),
+            Leaves::PatienceOver => self.capacity(ask, wish, limits, full).await,
         }
     }
 
@@ -111,30 +167,20 @@ impl Governor {
         }
     }
 
-    async fn try_until_admitted(&self, wish: &ledger::Ask, limits: Limits) -> Result<Admitted, Refusal> {
-        let mut changes = self.ledger.changes();
-        loop {
-            changes.mark_unchanged();
-            if let Try::Admitted(admitted) = self.try_admit(wish, limits).await? {
-                return Ok(admitted);
-            }
-            tokio::select! {
-                _hint = changes.changed() => {}
-                () = self.clock.sleep(TRY_AGAIN) => {}
-            }
-        }
-    }
-
     /// The refusal of a create that found no slot, with what would help as evidence. Of the global limit nothing is
     /// shown: its numbers are other tenants' too.
     async fn capacity(&self, ask: &Ask, wish: &ledger::Ask, limits: Limits, full: Option<Full>) -> Refusal {
         let after = 1 + u32::try_from(self.ledger.jitter(20)).unwrap_or(0);
-        if full.is_some_and(|full| full.limit_of == FullWhere::Global) {
+        let Fullness { held, paused, paused_for_a_day, .. } = self.fullness(&wish.bucket).await;
+        let has_room = |limit| u64::try_from(held).is_ok_and(|held| held < limit);
+        // Whoever never had its turn was not told which of the two limits it is.
+        let global = full
+            .map_or_else(|| limits.bucket.is_none_or(has_room), |full| full.limit_of == FullWhere::Global);
+        if global {
             let message = "all slots of this platform are taken; try again later";
             return Refusal::new(Reason::CapacityExceeded, message).with("limit_of", "platform").after(after);
         }
         let limit = limits.bucket.unwrap_or_default();
-        let Fullness { held, paused, paused_for_a_day, .. } = self.fullness(&wish.bucket).await;
         let keeps_paused = ask.settings.policies.of(&wish.bucket).retention.is_none();
         let freed = if keeps_paused { paused_for_a_day } else { 0 };
         let refusal =
@@ -145,6 +191,10 @@ impl Governor {
                 .with("paused", paused);
         if limit == 0 { refusal.after(120).never_retry() } else { refusal.after(after) }
     }
+}
+
+fn caller_left() -> Refusal {
+    Refusal::new(Reason::CapacityExceeded, "the caller left the line")
 }
 
 fn draining() -> Refusal {

@@ -20,7 +20,7 @@ use crate::cube::profile::Probe;
 use crate::cube::transport::TransportError;
 use crate::ids::{Marker, SandboxRef};
 use crate::ledger::{Claim, IdempotencyKey, LedgerError};
-use crate::rules::entry::{Actor, Birth, Entry, State};
+use crate::rules::entry::{Birth, Entry, State};
 use crate::rules::policy::IdForm;
 use crate::telemetry::Answer as Meant;
 use crate::verdict::{Reason, Refusal};
@@ -31,9 +31,10 @@ const CLAMPED: HeaderName = HeaderName::from_static("x-cubewarden-clamped");
 pub(super) const KEPT: usize = 4096;
 
 pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result<Reply, Refusal> {
-    let wish = Wish::read(governor, &ask, prefix)?;
+    let mut wish = Wish::read(governor, &ask, prefix)?;
     wish.check_objects(governor, &ask).await?;
     let key = idempotency_key(&ask, &wish)?;
+    wish.claimable = key.is_some();
     wish.check_rate(governor)?;
     let permit = loop {
         let key = match &key {
@@ -244,6 +245,12 @@ impl Governor {
             answer: (text.len() <= KEPT).then(|| text.clone()),
             deadline: wish.deadline_from(self.clock.now()),
         };
+        if ask.caller.is_gone() && !wish.claimable {
+            // Nobody awaits the answer any more, and nothing could claim the sandbox: it is ended again.
+            self.deeds.lend(&marker, self.cube.credential_for(&ask.head.headers));
+            settled(self.ledger.done_for_nobody(&marker, &birth).await.map(drop));
+            return Err(outcome_unknown(&marker));
+        }
         let entry = match self.ledger.done(&marker, &birth).await {
             Ok(Some(entry)) if entry.usable() => entry,
             Ok(_) => return Err(outcome_unknown(&marker)),
@@ -252,9 +259,6 @@ impl Governor {
                 return Err(outcome_unknown(&marker));
             }
         };
-        if ask.caller.is_gone() && entry.claim.is_none() {
-            self.abandon(ask, &entry).await;
-        }
         let (mut head, _) = answer.into_parts();
         for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
             head.headers.remove(name);
@@ -265,15 +269,6 @@ impl Governor {
             head.headers.insert(CLAMPED, clamped);
         }
         Ok(Response::from_parts(head, Bytes::from(named(ask, &entry, text))))
-    }
-
-    /// Nobody awaits the answer any more, and nothing could claim the sandbox: it is ended again.
-    async fn abandon(&self, ask: &Ask, entry: &Entry) {
-        self.deeds.lend(&entry.marker, self.cube.credential_for(&ask.head.headers));
-        let why = "nobody awaits the answer any more and nothing could claim it";
-        if let Err(error) = self.ledger.condemn(&entry.marker, Actor::Abandoned, None, why).await {
-            settled(Err(error));
-        }
     }
 }
 

@@ -3,8 +3,6 @@
 //! Must stay true: the intent is durable before Cube is asked; what the caller is told is what was proven. A repeated
 //! DELETE joins the first.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
@@ -18,9 +16,6 @@ use crate::ledger::Condemned;
 use crate::rules::entry::{Actor, Entry};
 use crate::telemetry::Decision;
 use crate::verdict::{Reason, Refusal};
-
-/// How long a client waits for the end.
-const PATIENCE: Duration = Duration::from_secs(25);
 
 pub(super) async fn run(governor: &Governor, ask: Ask, sandbox: SandboxRef) -> Result<Reply, Refusal> {
     match governor.owned_even_dead(&ask, &sandbox).await? {
@@ -57,7 +52,7 @@ impl Governor {
                 return Err(answers::no_such(presented.id.as_str()));
             }
         }
-        let ended = self.deeds.kill_and_wait(&entry.marker, PATIENCE).await;
+        let ended = self.deeds.kill_and_wait(&entry.marker).await;
         match ended.map_err(|error| unavailable(&error))? {
             Ended::Deleted => Ok(answers::plain(StatusCode::NO_CONTENT, Bytes::new())),
             Ended::NotFound => Err(answers::no_such(presented.id.as_str())),

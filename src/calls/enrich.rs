@@ -15,8 +15,9 @@ pub(super) fn item(governor: &Governor, ask: &Ask, entry: &Entry, text: &str) ->
     let Some(listed) = Listed::read(text).ok().filter(|_| entry.origin == Origin::Created) else {
         return text.to_owned();
     };
+    let names = LabelNames::new(&ask.settings.identity.metadata_prefix);
     let mut set = Vec::new();
-    if listed.metadata.is_empty() {
+    if Labels::read(&listed.metadata, &names).is_none() {
         set.push(("metadata".to_owned(), metadata(governor, ask, entry)));
     }
     if listed.template_id.is_none() && !entry.template.is_empty() {

@@ -15,7 +15,7 @@ use super::wish::malformed;
 use crate::cube::api::{ListedObject, RollbackBody, SnapshotBody, SnapshotMade, snapshot_id, text_member};
 use crate::cube::client::Pace;
 use crate::cube::transport::TransportError;
-use crate::ids::{ObjectKind, SandboxRef};
+use crate::ids::{Bucket, ObjectKind, SandboxRef};
 use crate::rules::entry::Effect;
 use crate::verdict::{Reason, Refusal};
 
@@ -157,7 +157,9 @@ impl Governor {
         let answer = self.carry_object(&ask, pace).await?;
         let gone = answer.status().is_success() || answer.status() == StatusCode::NOT_FOUND;
         if verb == Verb::Delete && gone {
-            self.ledger.forget_object(kind, id).await.map_err(|error| unavailable(&error))?;
+            let own = |bucket: &Bucket| ask.who.may_use(bucket);
+            let forgotten = self.ledger.forget_object(kind, id, own).await;
+            forgotten.map_err(|error| unavailable(&error))?;
         }
         Ok(Reply::Answer(answers::mended(self, &ask, answer)))
     }

@@ -31,6 +31,8 @@ pub(super) struct Wish {
     timeout: Option<i64>,
     /// The seconds it was clamped to.
     pub(super) clamped: Option<i64>,
+    /// Whether a retry could prove to be the same.
+    pub(super) claimable: bool,
 }
 
 impl Wish {
@@ -47,8 +49,17 @@ impl Wish {
         let policy = ask.settings.policies.of(&bucket).clone();
         deny(&policy, &body)?;
         let (timeout, clamped) = granted(&policy, &body);
-        let mut wish =
-            Self { upstream_body: Bytes::new(), body, bucket, marker, owner, policy, timeout, clamped };
+        let mut wish = Self {
+            upstream_body: Bytes::new(),
+            body,
+            bucket,
+            marker,
+            owner,
+            policy,
+            timeout,
+            clamped,
+            claimable: false,
+        };
         wish.upstream_body = wish.edited(governor, ask);
         Ok(wish)
     }

@@ -37,17 +37,17 @@ impl Reloading {
         };
         let at_once = Settings::reloadable_difference(&self.last, &read).at_once;
         let after_restart = Settings::reloadable_difference(&self.started, &read).after_restart;
-        warden.reload(&self.in_force(&read));
+        warden.reload(&in_force(&self.started, &read));
         self.last = read;
         tell(&Difference { at_once, after_restart });
     }
+}
 
-    /// The new settings, but what needs a restart is as it was at the start.
-    fn in_force(&self, read: &Settings) -> Settings {
-        let mut settings = Settings { calls: read.calls.clone(), ..self.started.clone() };
-        settings.calls.write_path = self.started.calls.write_path.clone();
-        settings
-    }
+/// The settings that were just read, but what needs a restart is as it was at the start.
+fn in_force(started: &Settings, read: &Settings) -> Settings {
+    let mut settings = Settings { calls: read.calls.clone(), ..started.clone() };
+    settings.calls.write_path = started.calls.write_path.clone();
+    settings
 }
 
 fn tell(difference: &Difference) {
@@ -61,5 +61,29 @@ fn tell(difference: &Difference) {
             waiting = difference.after_restart.join(", "),
             "some settings that changed hold only after a restart"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+    use super::*;
+    use crate::config;
+
+    #[test]
+    fn what_a_reload_takes_into_force_is_exactly_what_it_says_holds_at_once() {
+        let settings = |text| config::load(text, []).unwrap();
+        let started = settings("");
+        let read = settings(
+            "[reconciler]\nsearch = \"7s\"\n[write_path]\nfailures = 7\n[proxy]\ndrain = \"7s\"\n\
+             [admission]\nwait = \"7s\"\n[bucket_defaults]\nlimit = 7",
+        );
+        let difference = Settings::reloadable_difference(&started, &read);
+        assert_eq!(difference.at_once, ["admission.wait", "bucket_defaults.limit"]);
+        let held = in_force(&started, &read);
+        assert_eq!((held.tasks, held.proxy), (started.tasks, started.proxy));
+        assert_eq!(held.calls.write_path, started.calls.write_path);
+        assert_eq!(held.calls.policies, read.calls.policies);
+        assert_eq!(held.calls.admission, read.calls.admission);
     }
 }

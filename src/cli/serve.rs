@@ -165,9 +165,10 @@ impl Serving {
 
     /// Stops accepting, and is ready when the last connection, call, kill and task is over, in this order.
     async fn finish(self, warden: &Warden) {
-        warden.admin.drain();
         self.accept.send_replace(true);
         ended(self.proxy).await;
+        // After the connections have been told, so that what waiters are answered closes theirs.
+        warden.drain();
         // Each connection holds a receiver until its last answer is out.
         self.accept.closed().await;
         warden.finish().await;

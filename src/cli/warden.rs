@@ -20,7 +20,7 @@ use crate::config::Settings;
 use crate::cube::api::LabelNames;
 use crate::cube::client::Client;
 use crate::cube::transport::{self, ClockTimer, Transport};
-use crate::deeds::Deeds;
+use crate::deeds::{self, Deeds};
 use crate::ids::Bucket;
 use crate::ledger::{self, Ledger};
 use crate::proxy::{self, Ending, Finished, Observer, Proxy};
@@ -88,8 +88,9 @@ impl Warden {
         let own = transport(settings, &metrics, &clock, Asker::Call)?;
         let cube = Client::new(own, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
         let cube = Arc::new(cube);
-        let wakes = settings.tasks.deletes.max_wakes;
-        let deeds = Deeds::new(Arc::clone(&ledger), Arc::clone(&cube), Arc::clone(&clock), wakes);
+        let deletes = &settings.tasks.deletes;
+        let limits = deeds::Limits { most_wakes: deletes.max_wakes, client_wait: deletes.client_wait };
+        let deeds = Deeds::new(Arc::clone(&ledger), Arc::clone(&cube), Arc::clone(&clock), limits);
         let deeds = Arc::new(deeds);
         let governor = Arc::new(Governor::new(
             settings.calls.clone(),
@@ -128,6 +129,12 @@ impl Warden {
         let token = settings.admin.token.clone();
         let admin = Arc::new(Admin::new(token, Arc::clone(&ledger), Arc::clone(&metrics), outlook));
         Ok(Self { ledger, governor, tasks, proxy, metrics, cube, admin, deeds, under_way })
+    }
+
+    /// From here on this warden is going away: it is not ready any more, and whoever waits for a slot waits elsewhere.
+    pub fn drain(&self) {
+        self.admin.drain();
+        self.governor.drain();
     }
 
     /// Ready when nothing is under way: no governed call, awaited or not, and no kill that they left to be carried out.

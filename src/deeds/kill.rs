@@ -23,6 +23,15 @@ pub enum Ended {
     Pending,
 }
 
+/// What Cube said to one try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing that the caller need know.
+    Nothing,
+    /// It was there, and this DELETE ended it; the ledger may still wait for a call in flight before it believes so.
+    Deleted,
+}
+
 impl Deeds {
     /// Remembers with whose credential a condemned sandbox may be killed.
     pub fn lend(&self, marker: &Marker, credential: Credential) {
@@ -42,10 +51,11 @@ impl Deeds {
 
     /// Tries once to kill the condemned entry of `marker`; joins a try that is under way. The try goes on in a task of
     /// its own whoever waits.
-    pub async fn kill(self: &Arc<Self>, marker: &Marker) {
+    pub async fn kill(self: &Arc<Self>, marker: &Marker) -> Heard {
         let mut done = self.start_kill(marker);
         // An error means that the try has ended: its sender is gone.
         while done.changed().await.is_ok() {}
+        *done.borrow()
     }
 
     /// How many kills are under way in this process.
@@ -54,17 +64,17 @@ impl Deeds {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Starts a try, or finds the one under way; what is returned changes never and closes when the try has ended.
-    pub fn start_kill(self: &Arc<Self>, marker: &Marker) -> watch::Receiver<()> {
+    /// Starts a try, or finds the one under way; what is returned closes when the try has ended.
+    pub fn start_kill(self: &Arc<Self>, marker: &Marker) -> watch::Receiver<Heard> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(done) = running.get(marker) {
             return done.clone();
         }
-        let (ends, done) = watch::channel(());
+        let (ends, done) = watch::channel(Heard::Nothing);
         running.insert(marker.clone(), done.clone());
         let (deeds, marker) = (Arc::clone(self), marker.clone());
         tokio::spawn(async move {
-            let outcome = deeds.try_once(&marker).await;
+            let outcome = deeds.try_once(&marker, &ends).await;
             if let Err(error) = outcome {
                 tracing::warn!(%marker, %error, "a kill could not be written down; it is tried again");
             }
@@ -83,12 +93,15 @@ impl Deeds {
         }
     }
 
-    async fn try_once(&self, marker: &Marker) -> Result<(), LedgerError> {
+    async fn try_once(&self, marker: &Marker, tell: &watch::Sender<Heard>) -> Result<(), LedgerError> {
         let Some(entry) = self.ledger.entry(marker).await? else { return Ok(()) };
         let (State::Killing(_) | State::Quarantined(_)) = entry.state else { return Ok(()) };
         let Some(sandbox) = &entry.sandbox else { return Ok(()) };
         let credential = self.credential(marker);
         let (report, why) = self.attempt(sandbox, &credential).await;
+        if report == KillReport::Proof(Proof::Deleted) {
+            tell.send_replace(Heard::Deleted);
+        }
         let after = self.ledger.kill_tried(marker, report, &why).await?;
         if after.as_ref().is_none_or(|entry| !entry.charged()) {
             self.credentials.lock().unwrap_or_else(PoisonError::into_inner).remove(marker);
@@ -154,25 +167,27 @@ impl Deeds {
         }
     }
 
-    /// Kills the condemned entry of `marker` and waits for the end, at most `patience`.
+    /// Kills the condemned entry of `marker` and waits for the end, at most as long as a client would.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails; the intent stands and is carried out later.
-    pub async fn kill_and_wait(
-        self: &Arc<Self>,
-        marker: &Marker,
-        patience: Duration,
-    ) -> Result<Ended, LedgerError> {
-        let wait = time::within(self.clock.as_ref(), patience, self.until_ended(marker)).await;
+    pub async fn kill_and_wait(self: &Arc<Self>, marker: &Marker) -> Result<Ended, LedgerError> {
+        let wait = time::within(self.clock.as_ref(), self.client_wait, self.until_ended(marker)).await;
         wait.unwrap_or(Ok(Ended::Pending))
     }
 
     async fn until_ended(self: &Arc<Self>, marker: &Marker) -> Result<Ended, LedgerError> {
+        let mut heard = Heard::Nothing;
         loop {
-            self.kill(marker).await;
-            let Some(entry) = self.ledger.entry(marker).await? else { return Ok(Ended::Deleted) };
-            if let Some(ended) = ended(&entry) {
-                return Ok(ended);
+            if self.kill(marker).await == Heard::Deleted {
+                heard = Heard::Deleted;
+            }
+            // Without its record: the create that made the sandbox was settled, and goes on with the kill.
+            let Some(entry) = self.ledger.entry(marker).await? else { return Ok(Ended::Pending) };
+            match (ended(&entry), heard) {
+                (Some(Ended::NotFound), Heard::Deleted) => return Ok(Ended::Deleted),
+                (Some(ended), _) => return Ok(ended),
+                (None, _) => {}
             }
             // Not before its appointment; the background task may come first, which is as good.
             let now = self.ledger.now().await?;

@@ -9,6 +9,7 @@ mod kill;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
@@ -18,7 +19,7 @@ use crate::ledger::Ledger;
 use crate::time::Clock;
 
 pub use ask::Answer;
-pub use kill::Ended;
+pub use kill::{Ended, Heard};
 
 /// Carries out deeds on one Cube for one ledger.
 pub struct Deeds {
@@ -27,12 +28,13 @@ pub struct Deeds {
     clock: Arc<dyn Clock>,
     /// How many paused sandboxes may be awake at once in order to be deleted.
     wakes: Semaphore,
+    client_wait: Duration,
     /// Kills under way in this process, by marker.
-    running: Mutex<HashMap<Marker, watch::Receiver<()>>>,
+    running: Mutex<HashMap<Marker, watch::Receiver<Heard>>>,
     /// With whose credential a condemned sandbox may be killed, where Cube wants one and the warden has none. Memory only.
     credentials: Mutex<HashMap<Marker, Credential>>,
     /// Buckets whose overdue entries are being asked about.
-    asking: Mutex<HashMap<Bucket, watch::Receiver<()>>>,
+    asking: Mutex<HashMap<Bucket, ask::Round>>,
 }
 
 impl std::fmt::Debug for Deeds {
@@ -41,15 +43,25 @@ impl std::fmt::Debug for Deeds {
     }
 }
 
+/// How much deeds may do at once, and how long they are waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Paused sandboxes woken at once in order to delete them, at most.
+    pub most_wakes: usize,
+    /// How long a client waits for its delete before it is told that it goes on.
+    pub client_wait: Duration,
+}
+
 impl Deeds {
-    /// Deeds that wake at most `most_wakes` paused sandboxes at once.
+    /// Deeds that wake at most so many paused sandboxes at once, and let clients wait so long for an end.
     #[must_use]
-    pub fn new(ledger: Arc<Ledger>, cube: Arc<Client>, clock: Arc<dyn Clock>, most_wakes: usize) -> Self {
+    pub fn new(ledger: Arc<Ledger>, cube: Arc<Client>, clock: Arc<dyn Clock>, limits: Limits) -> Self {
         Self {
             ledger,
             cube,
             clock,
-            wakes: Semaphore::new(most_wakes),
+            wakes: Semaphore::new(limits.most_wakes),
+            client_wait: limits.client_wait,
             running: Mutex::default(),
             credentials: Mutex::default(),
             asking: Mutex::default(),

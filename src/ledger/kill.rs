@@ -88,7 +88,8 @@ impl Ledger {
             let next = match report {
                 KillReport::Proof(proof) => match entry.clone().absent(proof, now, &timing) {
                     Err(Unfit::Busy) => {
-                        entry.kill_failed(KillFailure::NotYet { wait: Duration::from_secs(1) }, now, &timing)
+                        let (deleted, wait) = (proof == Proof::Deleted, Duration::from_secs(1));
+                        entry.kill_failed(KillFailure::InFlight { deleted, wait }, now, &timing)
                     }
                     Err(Unfit::Newborn) => entry.kill_failed(KillFailure::TooYoung, now, &timing),
                     settled => settled,

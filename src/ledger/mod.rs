@@ -258,7 +258,8 @@ impl Ledger {
         let key = Key::Sandbox(sandbox.clone());
         let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
         let Some(marker) = marker_in(&key, &snapshot.records[0])? else { return Ok(None) };
-        let entry = self.entry(&marker).await?;
+        // An entry of another Cube is not this one's sandbox, whatever its id.
+        let entry = self.entry(&marker).await?.filter(|entry| self.is_here(entry));
         if let Some(entry) = &entry {
             self.remember(entry);
         }

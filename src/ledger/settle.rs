@@ -3,8 +3,8 @@
 use super::{Decision, Ledger, LedgerError, Step, entry_in, erase, marker_in, rewrite};
 use crate::ids::{InstanceId, Marker};
 use crate::rules::entry::{Actor, Birth, Entry, State, Unfit};
-use crate::store::Snapshot;
 use crate::store::schema::{Key, Set};
+use crate::store::{Batch, Snapshot, Version};
 use crate::time::UnixMillis;
 
 /// How many entries are read at once where all must be looked at.
@@ -32,7 +32,25 @@ impl Ledger {
     /// [`LedgerError`] if the store fails.
     pub async fn done(&self, marker: &Marker, birth: &Birth) -> Result<Option<Entry>, LedgerError> {
         let timing = self.settings.timing;
-        self.give_birth(marker, birth, |entry, now| entry.born(birth.clone(), now, &timing)).await
+        self.give_birth(marker, birth, |entry, now| entry.answered(birth.clone(), now, &timing)).await
+    }
+
+    /// dispatched → killing: Cube said so, but nobody awaits the answer and nothing could claim the sandbox. One commit:
+    /// a crash in between would leave it alive and nobody's.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn done_for_nobody(
+        &self,
+        marker: &Marker,
+        birth: &Birth,
+    ) -> Result<Option<Entry>, LedgerError> {
+        let timing = self.settings.timing;
+        let born =
+            |entry: Entry, now| entry.answered(birth.clone(), now, &timing)?.condemn(Actor::Abandoned, now);
+        let entry = self.give_birth(marker, birth, born).await?;
+        self.wake();
+        Ok(entry)
     }
 
     /// ambiguous → live or killing: a listing showed the marker.
@@ -57,11 +75,16 @@ impl Ledger {
             let Snapshot { now, records } = self.store.read(&keys).await?;
             let Some((entry, version)) = entry_in(&keys[0], &records[0])? else { return Ok(None) };
             let Ok(next) = rule(entry.clone(), now) else { return Ok(Some(entry)) };
+            let displaced = match marker_in(&keys[1], &records[1])?.filter(|other| other != marker) {
+                Some(other) => self.versioned(&other).await?,
+                None => None,
+            };
+            let next = inherit(next, displaced.as_ref().map(|(other, _)| other), now);
             let mut batch = rewrite(&entry, version, &next);
             batch.expect.push((keys[1].clone(), records[1].version));
             batch.put.push((keys[1].clone(), marker.as_str().into()));
-            if let Some(other) = marker_in(&keys[1], &records[1])?.filter(|other| other != marker) {
-                self.displace(&other, &mut batch).await?;
+            if let Some((other, version)) = &displaced {
+                displace(other, *version, &mut batch);
             }
             let decision = Decision::about(&next, next.state.name(), "the sandbox exists");
             batch.log.push(decision.at(now).encode());
@@ -72,17 +95,10 @@ impl Ledger {
         Err(LedgerError::Contended(keys[0].to_string()))
     }
 
-    async fn displace(&self, other: &Marker, batch: &mut crate::store::Batch) -> Result<(), LedgerError> {
-        let key = Key::Entry(other.clone());
+    async fn versioned(&self, marker: &Marker) -> Result<Option<(Entry, Version)>, LedgerError> {
+        let key = Key::Entry(marker.clone());
         let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
-        if let Some((entry, version)) = entry_in(&key, &snapshot.records[0])? {
-            let gone = erase(&entry, version);
-            batch.expect.extend(gone.expect);
-            batch.remove.extend(gone.remove);
-            batch.leave.extend(gone.leave);
-            batch.appointments.extend(gone.appointments);
-        }
-        Ok(())
+        entry_in(&key, &snapshot.records[0])
     }
 
     /// reserved, dispatched → refused: Cube definitely did not make it, or it was never sent. The slot is back at once.
@@ -204,4 +220,22 @@ impl Ledger {
         }
         Ok(taken)
     }
+}
+
+/// What was condemned under the record that gives way stays condemned: from killing there is no way back.
+fn inherit(next: Entry, displaced: Option<&Entry>, now: UnixMillis) -> Entry {
+    match displaced.map(|other| &other.state) {
+        Some(State::Killing(kill) | State::Quarantined(kill)) => {
+            next.clone().condemn(kill.actor, now).unwrap_or(next)
+        }
+        _ => next,
+    }
+}
+
+fn displace(other: &Entry, version: Version, batch: &mut Batch) {
+    let gone = erase(other, version);
+    batch.expect.extend(gone.expect);
+    batch.remove.extend(gone.remove);
+    batch.leave.extend(gone.leave);
+    batch.appointments.extend(gone.appointments);
 }

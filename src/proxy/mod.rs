@@ -193,11 +193,13 @@ where
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
+        // An answer that is ready when the end has been told says `Connection: close`.
+        biased;
         () = told(drain) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+        ended = connection.as_mut() => ended,
     };
     if let Err(error) = ended {
         tracing::debug!(error = &error as &dyn std::error::Error, "a client connection broke off");

@@ -126,7 +126,13 @@ mod tests {
 
     #[test]
     fn what_is_not_alive_has_the_colour_of_its_state_whatever_its_deadline() {
-        let kill = || Kill { actor: Actor::Client, since: NOW, attempts: 0, absent_once: false };
+        let kill = || Kill {
+            actor: Actor::Client,
+            since: NOW,
+            attempts: 0,
+            absent_once: false,
+            deleted_once: false,
+        };
         for (state, colour) in [
             (State::Reserved, ("black", "operation_in_flight")),
             (State::Dispatched, ("black", "operation_in_flight")),

@@ -178,6 +178,8 @@ pub struct Kill {
     pub attempts: u32,
     /// Cube said "not found" while the entry was too young to believe it: the caller may be told, the slot stays.
     pub absent_once: bool,
+    /// Cube deleted it while a call was in flight: a later "not found" is the end of that delete, at any age.
+    pub deleted_once: bool,
 }
 
 /// Running or paused; both hold a slot.
@@ -369,8 +371,15 @@ impl Entry {
 /// How a try to kill ended without proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillFailure {
-    /// Not a failure: Cube said when to ask again, or a call is still in flight.
+    /// Not a failure: Cube said when to ask again.
     NotYet {
+        /// How long to wait.
+        wait: Duration,
+    },
+    /// Not a failure: a call is in flight that could bring it back.
+    InFlight {
+        /// Cube said that it has deleted it.
+        deleted: bool,
         /// How long to wait.
         wait: Duration,
     },

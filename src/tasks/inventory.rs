@@ -7,6 +7,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
 use super::{Adopt, Kills, Rules, Tasks};
 use crate::cube::api::{Labels, Listed, SandboxState};
 use crate::cube::client::Seen;
@@ -16,6 +18,8 @@ use crate::rules::entry::{Activity, Entry, Origin, Shape, State};
 use crate::telemetry::Reconciled;
 use crate::time::UnixMillis;
 
+/// How many items are taken in at once: so many imports share a sync of the disk.
+const AT_ONCE: usize = 64;
 /// How many vanished ones are asked about in one cycle.
 const MOST_ASKED: usize = 256;
 
@@ -49,14 +53,16 @@ impl Tasks {
         let first = !self.ledger.first_import_done().await?;
         let ids: Vec<SandboxId> = listed.iter().map(|item| item.id.clone()).collect();
         let entries = self.ledger.find_all(&ids).await?;
-        let mut foreign = 0;
-        for (item, entry) in listed.iter().zip(entries) {
+        let rules = &rules;
+        let work = listed.into_iter().zip(entries).map(|(item, entry)| async move {
             match entry {
-                Some(entry) => self.compare(&entry, item, began).await?,
-                None => foreign += u64::from(self.unknown(&rules, item, first, began).await?),
+                Some(entry) => self.compare(&entry, &item, began).await.map(|()| false),
+                None => self.unknown(rules, &item, first, began).await,
             }
-        }
-        self.foreign.store(foreign, Ordering::Relaxed);
+        });
+        let foreign: Vec<bool> = stream::iter(work).buffer_unordered(AT_ONCE).try_collect().await?;
+        let foreign = foreign.into_iter().filter(|foreign| *foreign).count();
+        self.foreign.store(u64::try_from(foreign).unwrap_or(u64::MAX), Ordering::Relaxed);
         if first {
             self.ledger.finish_first_import().await?;
         }
@@ -153,7 +159,7 @@ impl Tasks {
 
     /// Live entries that the list does not show are asked about one by one.
     async fn ask_vanished(&self, shown: &HashSet<SandboxId>, began: UnixMillis) -> Result<(), LedgerError> {
-        let (live, corrupt) = self.ledger.charged(None).await?;
+        let (live, corrupt) = self.ledger.charged_here().await?;
         self.report(&corrupt);
         let vanished = live.into_iter().filter(|entry| {
             let absent = entry.sandbox.as_ref().is_some_and(|id| !shown.contains(id));

@@ -93,7 +93,7 @@ impl Tasks {
     /// Does the listing leave out what a single GET finds?
     pub(super) async fn judge(&self, listed: &[Listed]) -> Result<Trust, LedgerError> {
         let shown: HashSet<&SandboxId> = listed.iter().map(|item| &item.id).collect();
-        let (live, corrupt) = self.ledger.charged(None).await?;
+        let (live, corrupt) = self.ledger.charged_here().await?;
         self.report(&corrupt);
         let vanished = live.iter().filter(|entry| {
             let absent = entry.sandbox.as_ref().is_some_and(|id| !shown.contains(id));

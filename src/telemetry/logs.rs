@@ -7,9 +7,9 @@
 use std::io::{IsTerminal, stderr};
 
 use tracing::Subscriber;
-use tracing::subscriber::{SetGlobalDefaultError, set_global_default};
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
 /// The names of log fields.
 pub mod fields {
@@ -83,13 +83,14 @@ pub fn is_level(text: &str) -> bool {
     !text.trim().is_empty() && EnvFilter::builder().parse(text).is_ok()
 }
 
-/// Writes the logs of this process from now on, to standard error.
+/// Writes the logs of this process from now on, to standard error: those of libraries that use `log` too, else nobody
+/// would hear that a listener cannot accept.
 ///
 /// # Errors
 /// If somebody writes them already.
-pub fn start(settings: &Settings) -> Result<(), SetGlobalDefaultError> {
+pub fn start(settings: &Settings) -> Result<(), TryInitError> {
     let colours = if stderr().is_terminal() { Colours::Yes } else { Colours::No };
-    set_global_default(subscriber(settings, stderr, colours))
+    subscriber(settings, stderr, colours).try_init()
 }
 
 /// Whether text is coloured.

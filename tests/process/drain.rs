@@ -76,6 +76,27 @@ async fn a_call_that_nobody_awaits_any_more_is_waited_for_too() {
 }
 
 #[tokio::test]
+async fn what_only_passes_is_finished_too() {
+    let cube = CubeSim::builder().start().await.unwrap();
+    let site = Site::new(&cube.url(), "");
+    let mut warden = site.ready().await;
+    cube.fault(Fault::Hold { done: false }.on(Kind::Templates).times(1));
+    let caller = warden.caller();
+    let passing = tokio::spawn(async move { caller.get("/templates").await });
+    cube.until_held(1).await;
+    warden.signal("QUIT");
+    warden.until_said("told to stop").await;
+    // The listener is closed and nothing else is under way: only the connection keeps the process.
+    while warden.caller().try_call("GET", "/health", None).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    cube.release();
+    let answer = passing.await.unwrap();
+    assert_eq!((answer.status.as_u16(), answer.header("connection")), (200, Some("close")));
+    assert_eq!(warden.ended().await, 0);
+}
+
+#[tokio::test]
 async fn a_call_that_takes_too_long_is_cut_off_and_the_next_process_finds_its_sandbox() {
     let cube = CubeSim::builder().start().await.unwrap();
     let site = Site::new(&cube.url(), "[proxy]\ndrain = \"100ms\"");
@@ -109,4 +130,29 @@ async fn told_twice_it_does_not_wait() {
     warden.until_said("told to stop").await;
     warden.signal("TERM");
     assert_eq!(warden.ended().await, 0);
+}
+
+#[tokio::test]
+async fn a_create_that_waits_for_a_slot_is_told_to_try_elsewhere() {
+    let cube = CubeSim::builder().start().await.unwrap();
+    let site = Site::new(&cube.url(), "[[bucket]]\nnamespace = \"default\"\nenv = \"dev\"\nlimit = 1");
+    let warden = site.ready().await;
+    warden.caller().create(CREATE).await;
+    let caller = warden.caller();
+    let waiter = tokio::spawn(async move { caller.post("/sandboxes", CREATE).await });
+    let operator = warden.operator();
+    while operator.get("/v1/admin/buckets").await.json()["buckets"][0]["waiting"] != 1 {
+        tokio::task::yield_now().await;
+    }
+    warden.signal("TERM");
+    let answer = waiter.await.unwrap();
+    assert_eq!((answer.status.as_u16(), answer.text("error_code").as_str()), (503, "DRAINING"));
+    assert_eq!((answer.header("connection"), answer.header("should-retry")), (Some("close"), Some("false")));
+    assert_eq!(warden.ended().await, 0);
+    // Why it was refused was noted, and the notes were written.
+    let next = site.ready().await;
+    let log = next.operator().get("/v1/admin/decisions").await.json();
+    let records = log["decisions"].as_array().unwrap();
+    assert!(records.iter().any(|record| record["reason"] == "DRAINING"), "{records:?}");
+    next.stop().await;
 }

@@ -1,7 +1,14 @@
 //! How a process begins, or says why it does not.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cubewarden::store::embedded::Embedded;
+use cubewarden::time::WallClock;
+
 use super::program::{Site, complaint, run};
 use crate::cube::CubeSim;
+use crate::support::warden::before;
 
 #[tokio::test]
 async fn a_second_process_on_the_same_ledger_is_refused_and_told_what_to_do() {
@@ -83,4 +90,16 @@ async fn the_admin_token_is_asked_for_on_the_admin_listener() {
     let head = operator.call("HEAD", "/healthz", None).await;
     assert_eq!((head.status.as_u16(), head.body.len()), (200, 0));
     warden.stop().await;
+}
+
+#[tokio::test]
+async fn a_first_start_before_many_sandboxes_takes_them_in_with_few_syncs_of_the_disk() {
+    let cube = CubeSim::builder().start().await.unwrap();
+    cube.seed_sandboxes(1000, &BTreeMap::new());
+    let store = Arc::new(Embedded::in_memory(Arc::new(WallClock)).unwrap());
+    let warden = before(&cube.url()).store(store.clone()).without_tasks().start().await;
+    warden.warden.tasks.tick_inventory().await.unwrap();
+    assert_eq!(warden.held().await, 1000);
+    let groups = store.groups();
+    assert!(groups.batches >= 1000 && groups.groups * 4 < groups.batches, "{groups:?}");
 }

@@ -5,13 +5,13 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cubewarden::store::schema::{Key, Set};
+use cubewarden::store::schema::{Key, Set, decode_entry};
 use cubewarden::store::{Batch, Committed, Logged, Snapshot, Store, StoreError};
 use cubewarden::time::{Clock, UnixMillis};
 use tokio::sync::watch;
@@ -47,14 +47,26 @@ enum Life {
 pub(crate) struct FaultyStore {
     below: Arc<dyn Store>,
     commits: AtomicU64,
+    /// Everything that was asked of it.
+    touches: AtomicU64,
+    /// Commits that the store below has not confirmed yet.
+    under_way: AtomicUsize,
+    story: Mutex<Vec<String>>,
     plan: Mutex<Vec<(When, Fault)>>,
     life: watch::Sender<Life>,
 }
 
 impl FaultyStore {
     pub(crate) fn wrap(below: Arc<dyn Store>) -> Arc<Self> {
-        let (commits, plan) = (AtomicU64::new(0), Mutex::default());
-        Arc::new(Self { below, commits, plan, life: watch::Sender::new(Life::Up) })
+        Arc::new(Self {
+            below,
+            commits: AtomicU64::new(0),
+            touches: AtomicU64::new(0),
+            under_way: AtomicUsize::new(0),
+            story: Mutex::default(),
+            plan: Mutex::default(),
+            life: watch::Sender::new(Life::Up),
+        })
     }
 
     /// Nothing is done, and it says that it could not.
@@ -98,6 +110,26 @@ impl FaultyStore {
         self.commits.load(SeqCst)
     }
 
+    /// How often anything was asked of it; a store that nobody touches stands still.
+    pub(crate) fn touches(&self) -> u64 {
+        self.touches.load(SeqCst)
+    }
+
+    /// How many commits wait for the store below.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.load(SeqCst)
+    }
+
+    /// What the commits were about, in words, oldest first; the n-th is the one that `hang_*(n)` strikes.
+    pub(crate) fn story(&self) -> Vec<String> {
+        self.story.lock().unwrap().clone()
+    }
+
+    /// Whether it has died.
+    pub(crate) fn is_dead(&self) -> bool {
+        *self.life.borrow() == Life::Dead
+    }
+
     /// Ready once it is dead: then the test may let the callers go.
     pub(crate) async fn died(&self) {
         let mut life = self.life.subscribe();
@@ -132,8 +164,14 @@ impl FaultyStore {
         Some(fault)
     }
 
+    async fn commit_below(&self, batch: Batch) -> Result<Committed, StoreError> {
+        let _counted = UnderWay::count(&self.under_way);
+        self.below.commit(batch).await
+    }
+
     /// Every operation passes here first.
     async fn pass(&self) -> Result<(), StoreError> {
+        self.touches.fetch_add(1, SeqCst);
         let life = *self.life.borrow();
         match life {
             Life::Up => Ok(()),
@@ -148,6 +186,35 @@ impl FaultyStore {
     }
 }
 
+/// Counts one until dropped: a caller may leave in the middle.
+struct UnderWay<'a>(&'a AtomicUsize);
+
+impl<'a> UnderWay<'a> {
+    fn count(under_way: &'a AtomicUsize) -> Self {
+        under_way.fetch_add(1, SeqCst);
+        Self(under_way)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+/// What a commit leads to: the state of the entry it writes, else the first record it names.
+fn about(batch: &Batch) -> String {
+    let entry = batch.put.iter().find(|(key, _)| matches!(key, Key::Entry(_)));
+    match entry.map(|(_, value)| decode_entry(value).unwrap()) {
+        Some(entry) if entry.operations.is_empty() => entry.state.name().to_owned(),
+        Some(entry) => format!("{} with {} in flight", entry.state.name(), entry.operations.len()),
+        None => {
+            let other = batch.put.first().map(|(key, _)| key).or(batch.remove.first());
+            other.map_or_else(|| "notes".to_owned(), ToString::to_string)
+        }
+    }
+}
+
 fn unavailable() -> StoreError {
     StoreError::Unavailable("a fault of the test".to_owned())
 }
@@ -157,21 +224,22 @@ impl Store for FaultyStore {
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
         self.pass().await?;
         let number = self.commits.fetch_add(1, SeqCst) + 1;
+        self.story.lock().unwrap().push(about(&batch));
         match self.meets(number, &batch) {
-            None => self.below.commit(batch).await,
+            None => self.commit_below(batch).await,
             Some(Fault::Unavailable) => Err(unavailable()),
             Some(Fault::LoseReply) => {
-                self.below.commit(batch).await?;
+                self.commit_below(batch).await?;
                 Err(unavailable())
             }
             Some(Fault::HangBefore) => self.die().await,
             Some(Fault::HangAfter) => {
-                self.below.commit(batch).await?;
+                self.commit_below(batch).await?;
                 self.die().await
             }
             Some(Fault::Slow(clock, length)) => {
                 clock.sleep(length).await;
-                self.below.commit(batch).await
+                self.commit_below(batch).await
             }
         }
     }

@@ -317,7 +317,7 @@ pub(super) fn unspeakable(names: &Names) -> Vec<Raw> {
     let mut large = format!(r#"{{"templateID":"{base}","image":"i","pad":""#).into_bytes();
     large.resize(2 * 1024 * 1024 + 10, b'x');
     large.extend(br#""}"#);
-    let mut full = format!(r#"{{"image":"i","pad":""#).into_bytes();
+    let mut full = br#"{"image":"i","pad":""#.to_vec();
     full.resize(1024 * 1024, b'y');
     full.extend(br#""}"#);
     vec![

@@ -17,7 +17,8 @@ impl Entry {
         if self.busy(now) && actor.yields() {
             return Err(Unfit::Busy);
         }
-        self.state = State::Killing(Kill { actor, since: now, attempts: 0, absent_once: false });
+        self.state =
+            State::Killing(Kill { actor, since: now, attempts: 0, absent_once: false, deleted_once: false });
         self.claim_until = None;
         self.due = Some(now);
         Ok(self)
@@ -33,8 +34,13 @@ impl Entry {
         }
         self.sandbox = Some(sandbox);
         self.first_seen.get_or_insert(now);
-        self.state =
-            State::Killing(Kill { actor: Actor::Recovery, since: now, attempts: 0, absent_once: false });
+        self.state = State::Killing(Kill {
+            actor: Actor::Recovery,
+            since: now,
+            attempts: 0,
+            absent_once: false,
+            deleted_once: false,
+        });
         self.due = Some(now);
         Ok(self)
     }
@@ -45,12 +51,13 @@ impl Entry {
     /// # Errors
     /// [`Unfit`] if the proof does not hold.
     pub fn absent(self, proof: Proof, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
-        match (&self.state, proof) {
+        let proof = match (&self.state, proof) {
             // These two prove something of what was never born.
             (_, Proof::NeverCame | Proof::NeverSent) => return Err(self.unfit()),
-            (State::Live(_) | State::Killing(_) | State::Quarantined(_), _) => {}
+            (State::Killing(kill) | State::Quarantined(kill), _) if kill.deleted_once => Proof::Deleted,
+            (State::Live(_) | State::Killing(_) | State::Quarantined(_), proof) => proof,
             _ => return Err(self.unfit()),
-        }
+        };
         if self.busy(now) {
             return Err(Unfit::Busy);
         }
@@ -77,6 +84,10 @@ impl Entry {
         };
         let wait = match failure {
             KillFailure::NotYet { wait } => wait,
+            KillFailure::InFlight { deleted, wait } => {
+                kill.deleted_once |= deleted;
+                wait
+            }
             KillFailure::TooYoung => {
                 kill.absent_once = true;
                 timing.search

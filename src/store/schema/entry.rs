@@ -88,6 +88,8 @@ pub(super) struct WrittenKill {
     attempts: u32,
     #[serde(default)]
     absent_once: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    deleted_once: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -136,6 +138,7 @@ impl From<Kill> for WrittenKill {
             since: kill.since.0,
             attempts: kill.attempts,
             absent_once: kill.absent_once,
+            deleted_once: kill.deleted_once,
         }
     }
 }
@@ -147,6 +150,7 @@ impl From<WrittenKill> for Kill {
             since: UnixMillis(kill.since),
             attempts: kill.attempts,
             absent_once: kill.absent_once,
+            deleted_once: kill.deleted_once,
         }
     }
 }

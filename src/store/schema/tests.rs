@@ -16,7 +16,8 @@ const GOLDEN: &str = r#"{"v":1,"marker":"0123456789abcdef0123456789abcdef","upst
 
 fn golden() -> Entry {
     let at = |n: u64| UnixMillis(1_800_000_000_000 + n);
-    let kill = Kill { actor: Actor::Recovery, since: at(8), attempts: 8, absent_once: true };
+    let kill =
+        Kill { actor: Actor::Recovery, since: at(8), attempts: 8, absent_once: true, deleted_once: false };
     let id = OperationId::new("aabbccddeeff0011").unwrap();
     Entry {
         marker: Marker::new("0123456789abcdef0123456789abcdef").unwrap(),
@@ -152,8 +153,9 @@ fn kill() -> impl Strategy<Value = Kill> {
         Just(Actor::Recovery),
         Just(Actor::Operator)
     ];
-    (actor, any::<u64>(), any::<u32>(), any::<bool>()).prop_map(|(actor, since, attempts, absent_once)| {
-        Kill { actor, since: UnixMillis(since), attempts, absent_once }
+    (actor, any::<u64>(), any::<u32>(), any::<(bool, bool)>()).prop_map(|(actor, since, attempts, once)| {
+        let (absent_once, deleted_once) = once;
+        Kill { actor, since: UnixMillis(since), attempts, absent_once, deleted_once }
     })
 }
 

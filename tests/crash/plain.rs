@@ -1,0 +1,139 @@
+//! A ledger's store in its simplest form: maps behind one lock. A real one, and fast enough for days and for ten thousand rounds.
+//!
+//! Must stay true: a commit gives way once before and once after it is done, so that whoever waits for it can be overtaken or cut
+//! off there, as with a disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use cubewarden::store::schema::{Key, Set};
+use cubewarden::store::{Batch, Committed, Logged, Record, Snapshot, Store, StoreError, Version};
+use cubewarden::time::{Clock as _, ManualClock, UnixMillis};
+use tokio::sync::watch;
+
+#[derive(Default)]
+struct Content {
+    sequence: Version,
+    seen: u64,
+    records: BTreeMap<String, Record>,
+    sets: BTreeMap<String, BTreeSet<String>>,
+    due: BTreeSet<(UnixMillis, String)>,
+    log: BTreeMap<u64, Vec<u8>>,
+}
+
+/// See the head of the file.
+pub(super) struct Plain {
+    clock: ManualClock,
+    content: Mutex<Content>,
+    changes: watch::Sender<u64>,
+}
+
+impl Plain {
+    pub(super) fn new(clock: ManualClock) -> Self {
+        Self { clock, content: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+}
+
+impl fmt::Debug for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plain")
+    }
+}
+
+impl Content {
+    fn record(&self, key: &Key) -> Record {
+        self.records.get(&key.to_string()).cloned().unwrap_or_default()
+    }
+
+    fn commit(&mut self, batch: Batch) -> Committed {
+        if batch.expect.iter().any(|(key, version)| self.record(key).version != *version) {
+            return Committed::Moved;
+        }
+        for (set, room) in batch.room {
+            let held = self.sets.get(&set.to_string()).map_or(0, BTreeSet::len) as u64;
+            if held >= room {
+                return Committed::Full { set, held };
+            }
+        }
+        self.sequence += 1;
+        for key in batch.remove {
+            self.records.remove(&key.to_string());
+        }
+        for (key, value) in batch.put {
+            self.records.insert(key.to_string(), Record { version: self.sequence, value });
+        }
+        for (set, member) in batch.leave {
+            self.sets.entry(set.to_string()).or_default().remove(&member);
+        }
+        for (set, member) in batch.join {
+            self.sets.entry(set.to_string()).or_default().insert(member);
+        }
+        for moved in batch.appointments {
+            self.due.retain(|(_, member)| *member != moved.member);
+            self.due.extend(moved.is.map(|is| (is, moved.member)));
+        }
+        for line in batch.log {
+            let next = self.log.keys().next_back().map_or(1, |last| last + 1);
+            self.log.insert(next, line);
+        }
+        Committed::Done(self.sequence)
+    }
+}
+
+#[async_trait]
+impl Store for Plain {
+    async fn read(&self, keys: &[Key]) -> Result<Snapshot, StoreError> {
+        let mut content = self.content.lock().unwrap();
+        content.seen = content.seen.max(self.clock.now().0);
+        let records = keys.iter().map(|key| content.record(key)).collect();
+        Ok(Snapshot { now: UnixMillis(content.seen), records })
+    }
+
+    async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError> {
+        let content = self.content.lock().unwrap();
+        let members = content.sets.get(&set.to_string()).into_iter().flatten();
+        let later = members.filter(|member| after.is_none_or(|after| member.as_str() > after));
+        Ok(later.take(most).cloned().collect())
+    }
+
+    async fn sizes(&self, sets: &[Set]) -> Result<Vec<u64>, StoreError> {
+        let content = self.content.lock().unwrap();
+        let size = |set: &Set| content.sets.get(&set.to_string()).map_or(0, BTreeSet::len) as u64;
+        Ok(sets.iter().map(size).collect())
+    }
+
+    async fn due(&self, until: UnixMillis, most: usize) -> Result<Vec<String>, StoreError> {
+        let content = self.content.lock().unwrap();
+        let due = content.due.iter().take_while(|(at, _)| *at <= until);
+        Ok(due.take(most).map(|(_, member)| member.clone()).collect())
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
+        tokio::task::yield_now().await;
+        let committed = self.content.lock().unwrap().commit(batch);
+        self.changes.send_modify(|changes| *changes += 1);
+        tokio::task::yield_now().await;
+        Ok(committed)
+    }
+
+    async fn log(&self, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
+        let content = self.content.lock().unwrap();
+        let lines = content.log.range(after + 1..).take(most);
+        Ok(lines.map(|(sequence, value)| Logged { sequence: *sequence, value: value.clone() }).collect())
+    }
+
+    async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError> {
+        let mut content = self.content.lock().unwrap();
+        content.log.retain(|sequence, _| *sequence > through);
+        while content.log.len() as u64 > keep {
+            content.log.pop_first();
+        }
+        Ok(())
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+}
