@@ -24,7 +24,7 @@ const CONNECTIONS: [u32; 3] = [1, 16, 64];
 /// Requests a second of the open loop.
 const READS: u32 = 1000;
 /// Cycles a second of the open loop.
-const CYCLES: u32 = 100;
+const CYCLES: u32 = 200;
 
 /// How long it measures.
 struct Plan {
@@ -41,8 +41,8 @@ impl Plan {
         let mut plan = Self {
             warm: 1,
             rounds: 5,
-            closed: Duration::from_millis(600),
-            open: Duration::from_millis(1500),
+            closed: Duration::from_millis(500),
+            open: Duration::from_millis(1200),
         };
         let mut whole = false;
         while let Some(argument) = arguments.next() {
@@ -81,7 +81,7 @@ fn main() -> Result<()> {
 }
 
 async fn compare(plan: &Plan, cores: Cores, directory: &Path) -> Result<()> {
-    report::head(cores, plan.rounds, sync_time(directory)?);
+    report::head(cores, plan, sync_time(directory)?);
     let stub = stub::start()?;
     let processes = start(cores, directory, &stub).await?;
     let idle: Vec<_> = processes.iter().map(|(_, process)| process.memory().0).collect();

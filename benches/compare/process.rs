@@ -57,10 +57,13 @@ pub(super) struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // nginx's worker ends with its master only if the master is told, not killed.
-        let pid = self.child.id().to_string();
-        let _told = Command::new("kill").args(["-s", "TERM", &pid]).status();
-        let _ended = self.child.wait();
+        // The id of one that has ended already may be somebody else's by now.
+        if let Ok(None) = self.child.try_wait() {
+            // nginx's worker ends with its master only if the master is told, not killed.
+            let pid = self.child.id().to_string();
+            let _told = Command::new("kill").args(["-s", "TERM", &pid]).status();
+            let _ended = self.child.wait();
+        }
     }
 }
 
@@ -86,7 +89,7 @@ impl Process {
 
     /// nginx with kept connections to the upstream, one worker; `None` if there is no nginx here.
     pub(super) async fn nginx(cores: Cores, directory: &Path, upstream: &str) -> Result<Option<Self>> {
-        if Command::new("nginx").arg("-v").output().is_err() {
+        if !Command::new("nginx").arg("-v").output().is_ok_and(|said| said.status.success()) {
             return Ok(None);
         }
         std::fs::create_dir(directory)?;

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use super::Contender;
 use super::load::Latencies;
 use super::process::Cores;
+use super::{Contender, Plan};
 
 /// What one round reached.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +34,15 @@ impl Spread {
 }
 
 /// Where and how.
-pub(super) fn head(cores: Cores, rounds: usize, sync: Duration) {
+pub(super) fn head(cores: Cores, plan: &Plan, sync: Duration) {
     let cores = match cores {
         Cores::Apart => "proxies on core 0, load and stub on core 1",
         Cores::Shared => "proxies, load and stub share what cores there are (no taskset, or one core)",
     };
-    println!("{rounds} rounds, interleaved; {cores}; loopback");
+    if plan.warm == 0 {
+        println!("a brief try without --bench: it shows that this works, the numbers mean nothing");
+    }
+    println!("{} rounds, interleaved; {cores}; loopback", plan.rounds);
     println!("the disk under the embedded ledger: one sync takes {:.2} ms", ms(sync));
     println!("logs are written as by default (a line for each request) and thrown away");
 }

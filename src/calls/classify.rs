@@ -304,7 +304,8 @@ pub fn classify(method: &Method, path: &str) -> Call {
     let direct = route(method, path);
     let Some(reading) = Reading::of(path) else { return refused(method, true) };
     let unowned = matches!(direct, Call::Pass | Call::UngovernedWrite);
-    let agreed = !unowned && reading.plain && route(method, &reading.text) == direct;
+    let same = || *reading.text == *path || route(method, &reading.text) == direct;
+    let agreed = !unowned && reading.plain && same();
     let refused_here = matches!(direct, Call::NoSuchSandbox | Call::UngovernedSandboxWrite);
     if agreed || refused_here || !reading.speaks_of_owned() {
         direct
