@@ -1,13 +1,14 @@
 //! Entries that somebody must look at: overdue creates, lost ones, passed deadlines, kills, tombstones that are over.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 
 use super::{Kills, Tasks};
 use crate::deeds::Answer;
-use crate::ledger::LedgerError;
-use crate::rules::entry::{Entry, State};
+use crate::ledger::{LedgerError, Sharing};
+use crate::rules::entry::{Actor, Entry, Kill, State};
 use crate::telemetry::Reconciled;
 use crate::time::UnixMillis;
 
@@ -15,6 +16,8 @@ use crate::time::UnixMillis;
 const MOST: usize = 1024;
 /// A backlog of kills is worked off with at most this many at once; the rest keep their appointments.
 const MOST_KILLS: usize = 32;
+/// A delete is left to the warden that its client asked, for as long as that client is kept waiting and a little more.
+const OF_ITS_OWN_WARDEN: Duration = Duration::from_secs(30);
 /// How many are worked on at once.
 const AT_ONCE: usize = 16;
 
@@ -53,6 +56,7 @@ impl Tasks {
                 }
                 Ok(())
             }
+            State::Killing(kill) if self.carried_out_elsewhere(kill, now) => Ok(()),
             // Not awaited: a kill may take as long as Cube hangs, and others are due.
             State::Killing(_) | State::Quarantined(_) => {
                 if self.deeds.kills_running() < MOST_KILLS {
@@ -63,6 +67,14 @@ impl Tasks {
             State::Refused | State::Gone { .. } => self.ledger.purge(&entry.marker).await,
             State::Ambiguous { .. } => Ok(()),
         }
+    }
+
+    /// The client's own warden carries its delete out at once. If another did the same, one of the two would hear 404 of
+    /// what the other has just deleted, and tell the client so. What that warden leaves undone comes due after this time.
+    fn carried_out_elsewhere(&self, kill: &Kill, now: UnixMillis) -> bool {
+        let untried = kill.attempts == 0 && !kill.absent_once && !kill.deleted_once;
+        let fresh = now.since(kill.since) < OF_ITS_OWN_WARDEN;
+        self.ledger.sharing() == Sharing::SeveralProcesses && kill.actor == Actor::Client && untried && fresh
     }
 
     /// Says once of each record that it cannot be read; the others go on.
