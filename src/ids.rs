@@ -7,6 +7,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+/// The metric label of every bucket that the configuration does not name.
+pub const OTHER: &str = "other";
+
 /// Why a name was not accepted; the text says what would be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {given:?} is not well formed: {wanted}")]

@@ -25,6 +25,8 @@ pub enum Reason {
     OutcomeUnknown,
     /// A stale generation asked for an end.
     FencedGeneration,
+    /// A stale generation asked for a pause: the same words, as SDKs read what a call's precondition is.
+    FencedPause,
     /// The same Idempotency-Key came with another body.
     IdempotencyMismatch,
     /// No or an unknown credential.
@@ -45,6 +47,8 @@ pub enum Reason {
     RequestTimeout,
     /// Cube cannot be reached; nothing was sent.
     UpstreamUnreachable,
+    /// Cube answered, and not with what it must say.
+    UpstreamAnswer,
     /// Cube did not answer in time or broke off (not a create).
     UpstreamTimeout,
     /// A defect of the warden.
@@ -52,7 +56,7 @@ pub enum Reason {
 }
 
 /// (reason, wire name, HTTP status): the one table.
-const TABLE: [(Reason, &str, u16); 20] = [
+const TABLE: [(Reason, &str, u16); 22] = [
     (Reason::CapacityExceeded, "CAPACITY_EXCEEDED", 429),
     (Reason::RateLimited, "RATE_LIMITED", 429),
     (Reason::WritePathOpen, "WRITE_PATH_OPEN", 503),
@@ -61,6 +65,7 @@ const TABLE: [(Reason, &str, u16); 20] = [
     (Reason::DeletePending, "DELETE_PENDING", 503),
     (Reason::OutcomeUnknown, "OUTCOME_UNKNOWN", 504),
     (Reason::FencedGeneration, "FENCED_GENERATION", 409),
+    (Reason::FencedPause, "FENCED_GENERATION", 412),
     (Reason::IdempotencyMismatch, "IDEMPOTENCY_MISMATCH", 409),
     (Reason::Unauthenticated, "UNAUTHENTICATED", 401),
     (Reason::ForbiddenBucket, "FORBIDDEN_BUCKET", 403),
@@ -71,6 +76,7 @@ const TABLE: [(Reason, &str, u16); 20] = [
     (Reason::BodyTooLarge, "BODY_TOO_LARGE", 413),
     (Reason::RequestTimeout, "REQUEST_TIMEOUT", 408),
     (Reason::UpstreamUnreachable, "UPSTREAM_UNREACHABLE", 502),
+    (Reason::UpstreamAnswer, "UPSTREAM_ANSWER", 502),
     (Reason::UpstreamTimeout, "UPSTREAM_TIMEOUT", 504),
     (Reason::Internal, "INTERNAL", 500),
 ];
@@ -185,7 +191,8 @@ mod tests {
         for reason in Reason::all() {
             assert_eq!(TABLE.iter().filter(|row| row.0 == reason).count(), 1);
             assert!(
-                [400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 504].contains(&reason.status())
+                [400, 401, 403, 404, 408, 409, 412, 413, 422, 429, 500, 502, 503, 504]
+                    .contains(&reason.status())
             );
         }
     }

@@ -8,8 +8,8 @@ use super::Admin;
 use super::answers::{self, Failure};
 use super::query::Query;
 use crate::ids::Bucket;
+pub(super) use crate::ids::OTHER;
 use crate::ledger::{BucketCounts, CHARGED, LedgerError};
-pub(super) use crate::rules::policy::OTHER;
 
 /// One bucket of the configuration.
 pub(super) struct Named {

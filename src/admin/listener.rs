@@ -1,7 +1,9 @@
 //! The listener of the operator's view.
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
@@ -14,27 +16,39 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::Admin;
+use crate::time::Clock;
 
 /// So many connections at once; an operator and a scraper need two.
 const CONNECTIONS: usize = 64;
 
+/// After an accept that failed. Without a descriptor to spare the next one fails at once, too.
+const BREATH: Duration = Duration::from_millis(100);
+
 /// Serves until it is dropped.
-pub async fn listen(listener: TcpListener, admin: Arc<Admin>) {
+pub async fn listen(listener: TcpListener, admin: Arc<Admin>, clock: Arc<dyn Clock>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((io, _)) => {
-                let admin = Arc::clone(&admin);
-                tokio::spawn(async move {
-                    serve(io, admin).await;
-                    drop(place);
-                });
-            }
-            // A connection that broke before it stood, or no descriptor to spare: the next may do better.
+        let (io, _) = accepted(|| listener.accept(), clock.as_ref()).await;
+        let admin = Arc::clone(&admin);
+        tokio::spawn(async move {
+            serve(io, admin).await;
+            drop(place);
+        });
+    }
+}
+
+/// The next connection, however many tries it takes: one may break before it stands, or there is no descriptor to spare.
+async fn accepted<T, F>(mut accept: impl FnMut() -> F, clock: &dyn Clock) -> T
+where
+    F: Future<Output = io::Result<T>>,
+{
+    loop {
+        match accept().await {
+            Ok(connection) => return connection,
             Err(error) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "accept an operator's connection");
-                tokio::task::yield_now().await;
+                clock.sleep(BREATH).await;
             }
         }
     }
@@ -52,5 +66,32 @@ async fn serve(io: TcpStream, admin: Arc<Admin>) {
         http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(io), service);
     if let Err(error) = connection.await {
         tracing::debug!(error = &error as &dyn std::error::Error, "an operator's connection broke off");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::time::{ManualClock, UnixMillis};
+
+    #[tokio::test]
+    async fn an_accept_that_fails_is_tried_again_after_a_breath_and_not_before() {
+        let (clock, tries) = (ManualClock::at(UnixMillis(1)), Cell::new(0));
+        let accept = || {
+            tries.set(tries.get() + 1);
+            std::future::ready(if tries.get() < 3 { Err(io::ErrorKind::Other.into()) } else { Ok(()) })
+        };
+        let mut accepted = Box::pin(accepted(accept, &clock));
+        for tried in 1..3 {
+            for _ in 0..9 {
+                assert!(futures_util::poll!(accepted.as_mut()).is_pending());
+                assert_eq!(tries.get(), tried);
+            }
+            clock.advance(BREATH);
+        }
+        accepted.await;
+        assert_eq!(tries.get(), 3);
     }
 }

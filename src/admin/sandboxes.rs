@@ -127,7 +127,9 @@ fn shown(entry: &Entry, now: UnixMillis) -> Value {
     }
     match &entry.state {
         State::Killing(kill) | State::Quarantined(kill) => shown["kill"] = shown_kill(kill),
-        State::Gone { at, proof } => shown["gone"] = json!({ "at": at.to_string(), "proof": proof.name() }),
+        State::Gone { at, proof, .. } => {
+            shown["gone"] = json!({ "at": at.to_string(), "proof": proof.name() });
+        }
         _ => {}
     }
     shown

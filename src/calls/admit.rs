@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::governor::{Ask, Governor, unavailable};
+use super::context::{Ask, Governor, unavailable};
 use crate::ids::Bucket;
 use crate::ledger::{self, BucketCounts, Full, FullWhere, Limits, Reserved};
 use crate::rules::admission;
@@ -61,17 +61,21 @@ impl Governor {
         if limits.bucket == Some(0) {
             return Err(self.capacity(ask, wish, limits, full).await);
         }
-        self.deeds.ask_overdue(&wish.bucket).await;
-        let Some(place) = self.waiting.join(&line, ask.settings.admission.max_waiting) else {
+        let Some(place) = line.join(ask.settings.admission.max_waiting) else {
             return Err(self.capacity(ask, wish, limits, full).await);
         };
         let _counted = self.metrics.waiting(ask.settings.policies.label(&wish.bucket));
         let leaves = self.leaves(ask);
         tokio::pin!(leaves);
+        // In line already: however long Cube takes to say what it has ended, nobody waits longer than they may.
+        let in_turn = async {
+            self.deeds.ask_overdue(&wish.bucket).await;
+            place.turn().await
+        };
         let _turn = tokio::select! {
             biased;
             why = &mut leaves => return Err(self.left(why, ask, wish, limits, full).await),
-            turn = place.turn() => turn,
+            turn = in_turn => turn,
         };
         let mut changes = self.ledger.changes();
         loop {

@@ -3,12 +3,14 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::governor::{Ask, Governor};
+use super::context::{Ask, Governor};
 use super::mends::{self, Mend};
+use crate::ids::OTHER;
 use crate::verdict::{Reason, Refusal, Retry};
 
 /// An answer of our own.
-pub(super) fn plain(status: StatusCode, body: impl Into<Bytes>) -> Response<Bytes> {
+#[must_use]
+pub fn plain(status: StatusCode, body: impl Into<Bytes>) -> Response<Bytes> {
     let mut answer = Response::new(body.into());
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
@@ -25,7 +27,8 @@ pub(super) fn plain(status: StatusCode, body: impl Into<Bytes>) -> Response<Byte
 }
 
 /// A refusal.
-pub(super) fn refusal(refusal: &Refusal) -> Response<Bytes> {
+#[must_use]
+pub fn refusal(refusal: &Refusal) -> Response<Bytes> {
     let status = StatusCode::from_u16(refusal.reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = plain(status, refusal.body());
     if let Some(seconds) = refusal.retry_after {
@@ -74,7 +77,7 @@ pub(super) fn refused_by_cube(governor: &Governor, ask: &Ask, answer: Response<B
     match mends::capacity(&ask.settings.compat, answer.status().as_u16(), answer.body()) {
         Some(full) => {
             governor.metrics.mended(Mend::CapacityAnswers.name());
-            governor.metrics.refused(full.reason, "other");
+            governor.metrics.refused(full.reason, OTHER);
             let after = 1 + u32::try_from(governor.ledger.jitter(20)).unwrap_or(0);
             refusal(&full.after(after))
         }

@@ -5,7 +5,7 @@ use http::Response;
 
 use super::answers;
 use super::classify::{Act, Call, Prefix};
-use super::governor::{Ask, Governor};
+use super::context::{Ask, Governor};
 use super::mends::{self, Mend};
 use super::ownership::Owned;
 use super::seam::Reply;
@@ -38,25 +38,21 @@ pub(super) async fn run(
     let owned = governor.owned(&ask, &sandbox).await?;
     let prefix = governor.connect_prefix(&ask, prefix, kind, &body)?;
     let call = Call::Sandbox { act, prefix, sandbox: sandbox.clone() };
-    let entry = match owned {
-        Owned::Entry(entry) => entry,
-        Owned::Unrecorded => return governor.unrecorded(ask, call, sandbox, &body).await,
+    let (sent, effect) = match owned.entry() {
+        Some(entry) => governor.granted(&ask, &body, entry),
+        None => (ask.body.clone(), Effect::None),
     };
-    let policy = ask.settings.policies.of(&entry.bucket);
-    let (granted, clamped) = body.timeout.map_or((None, None), |seconds| clamp(policy, Some(seconds)));
-    let sent = clamped.map_or_else(|| ask.body.clone(), |seconds| body.with(seconds));
-    let effect = governor.effect(&entry, granted);
-    let touch =
-        Touch { ask: &ask, call: call.clone(), sandbox: &sandbox, body: sent.clone(), pace: Pace::Wake };
-    let answer = governor.touch(touch, &entry, effect).await?;
-    if !governor.lacks_v2(&ask, prefix, &answer) {
-        return Ok(Reply::Answer(answer));
+    let mut touch = Touch { ask: &ask, call, sandbox: &sandbox, body: sent, pace: Pace::Wake };
+    let mut answer = governor.wake(&touch, &owned, effect).await?;
+    // Judged by this very answer: what others learn meanwhile says nothing of whether Cube has heard this one.
+    let (status, text) = (answer.status().as_u16(), answer.body());
+    if prefix.is_v2() && mends::falls_back_to_v1(&ask.settings.compat, status, text) {
+        mends::connect_as_v1(&body)?;
+        governor.metrics.mended(Mend::V2Create.name());
+        touch.call = v1(&touch.call);
+        answer = governor.wake(&touch, &owned, effect).await?;
     }
-    let call = v1(&call);
-    mends::connect_as_v1(&body)?;
-    governor.metrics.mended(Mend::V2Create.name());
-    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body: sent, pace: Pace::Wake };
-    governor.touch(touch, &entry, effect).await.map(Reply::Answer)
+    Ok(Reply::Answer(answers::mended(governor, &ask, answer)))
 }
 
 /// The same call under v1.
@@ -86,41 +82,25 @@ impl Governor {
         Ok(prefix.as_v1())
     }
 
-    /// Was this the answer of a router without the v2 route? It is learned; the mended form of the answer is known too.
-    fn lacks_v2(&self, ask: &Ask, prefix: Prefix, answer: &Response<Bytes>) -> bool {
-        prefix.is_v2()
-            && ask.settings.compat.v2_create
-            && self.cube.profile().has_v2_connect == Some(false)
-            && !answer.status().is_success()
+    /// Goes out once, with or without a record.
+    async fn wake(
+        &self,
+        touch: &Touch<'_>,
+        owned: &Owned,
+        effect: Effect,
+    ) -> Result<Response<Bytes>, Refusal> {
+        match owned {
+            Owned::Entry(entry) => self.touch_raw(touch, entry, effect).await,
+            Owned::Unrecorded => self.touch_unrecorded_raw(touch).await,
+        }
     }
 
-    async fn unrecorded(
-        &self,
-        ask: Ask,
-        call: Call,
-        sandbox: SandboxRef,
-        body: &ConnectBody,
-    ) -> Result<Reply, Refusal> {
-        let Call::Sandbox { prefix, .. } = &call else { return Err(answers::no_such(sandbox.id.as_str())) };
-        if !prefix.is_v2() {
-            let body = ask.body.clone();
-            return self.touch_unrecorded(&ask, call, &sandbox, body, Pace::Wake).await;
-        }
-        let touch = Touch {
-            ask: &ask,
-            call: call.clone(),
-            sandbox: &sandbox,
-            body: ask.body.clone(),
-            pace: Pace::Wake,
-        };
-        let answer = self.send(&touch).await.map_err(|error| super::create_sandbox::unreachable(&error))?;
-        if mends::falls_back_to_v1(&ask.settings.compat, answer.status().as_u16(), answer.body()) {
-            mends::connect_as_v1(body)?;
-            self.metrics.mended(Mend::V2Create.name());
-            let body = ask.body.clone();
-            return self.touch_unrecorded(&ask, v1(&call), &sandbox, body, Pace::Wake).await;
-        }
-        Ok(Reply::Answer(answers::mended(self, &ask, answer)))
+    /// The body with the timeout that the bucket allows, and what its success means.
+    fn granted(&self, ask: &Ask, body: &ConnectBody, entry: &Entry) -> (Bytes, Effect) {
+        let policy = ask.settings.policies.of(&entry.bucket);
+        let (granted, clamped) = body.timeout.map_or((None, None), |seconds| clamp(policy, Some(seconds)));
+        let sent = clamped.map_or_else(|| ask.body.clone(), |seconds| body.with(seconds));
+        (sent, self.effect(entry, granted))
     }
 
     /// What a success means for the entry: it runs, and its end moves out (Cube never shortens it by connect).

@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use super::admit::{Admitted, Permit};
 use super::answers;
 use super::classify::{Call, Prefix};
-use super::governor::{Ask, Governor, unavailable};
+use super::context::{Ask, Governor, unavailable};
 use super::mends::{self, Mend};
 use super::seam::Reply;
 use super::wish::Wish;
@@ -19,10 +19,10 @@ use crate::cube::outcome::{self, Asked, Outcome};
 use crate::cube::profile::Probe;
 use crate::cube::transport::TransportError;
 use crate::ids::{Marker, SandboxRef};
-use crate::ledger::{Claim, IdempotencyKey, LedgerError};
-use crate::rules::entry::{Actor, Birth, Entry, State};
+use crate::ledger::{Claim, Claiming, IdempotencyKey, LedgerError};
+use crate::rules::entry::{Birth, Entry, State};
 use crate::rules::policy::IdForm;
-use crate::telemetry::Answer as Meant;
+use crate::telemetry::{Answer as Meant, Reconciled};
 use crate::verdict::{Reason, Refusal};
 
 /// Says that a timeout was clamped, and to what.
@@ -31,10 +31,12 @@ const CLAMPED: HeaderName = HeaderName::from_static("x-cubewarden-clamped");
 pub(super) const KEPT: usize = 4096;
 
 pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result<Reply, Refusal> {
-    let wish = Wish::read(governor, &ask, prefix)?;
+    let mut wish = Wish::read(governor, &ask, prefix)?;
+    wish.check_fields()?;
     wish.check_objects(governor, &ask).await?;
     let key = idempotency_key(&ask, &wish)?;
-    wish.check_rate(governor)?;
+    wish.claimable = key.is_some();
+    wish.check_rate(governor, &ask)?;
     let permit = loop {
         let key = match &key {
             None => None,
@@ -105,7 +107,12 @@ impl Governor {
                 Some(State::Live(_)) => {
                     let claimed = self.ledger.claimed(&marker).await.map_err(|error| unavailable(&error))?;
                     return match claimed {
-                        Some(entry) => self.repeat_answer(ask, &entry).await.map(Some),
+                        Some(repeated) => {
+                            if repeated.claim == Claiming::Now {
+                                self.metrics.reconciled(Reconciled::Claimed);
+                            }
+                            self.repeat_answer(ask, &repeated.entry).await.map(Some)
+                        }
                         None => Ok(None),
                     };
                 }
@@ -127,6 +134,9 @@ impl Governor {
     /// The answer of an earlier create: as it was kept, else put together from what Cube shows now.
     async fn repeat_answer(&self, ask: &Ask, entry: &Entry) -> Result<Response<Bytes>, Refusal> {
         let Some(sandbox) = &entry.sandbox else { return Err(outcome_unknown(&entry.marker)) };
+        if let Some(turned_away) = self.turned_away(ask, sandbox).await {
+            return Ok(turned_away);
+        }
         let body = if let Some(answer) = &entry.answer {
             answer.clone()
         } else {
@@ -145,7 +155,11 @@ impl Governor {
         match self.ledger.dispatch(&marker).await {
             Ok(Some(_)) => Ok(Sent(marker)),
             Ok(None) => Err(Refusal::new(Reason::LedgerUnavailable, "the reservation lapsed; try again")),
-            Err(error) => Err(unavailable(&error)),
+            Err(error) => {
+                // It may stand there as dispatched all the same, and nothing was sent: the slot goes back at once.
+                settled(self.ledger.refused(&marker, "it could not be dispatched").await);
+                Err(unavailable(&error))
+            }
         }
     }
 
@@ -244,6 +258,13 @@ impl Governor {
             answer: (text.len() <= KEPT).then(|| text.clone()),
             deadline: wish.deadline_from(self.clock.now()),
         };
+        if ask.caller.is_gone() && !wish.claimable {
+            // Nobody awaits the answer any more, and nothing could claim the sandbox: it is ended again.
+            let loan = self.deeds.lend(&marker, self.cube.credential_for(&ask.head.headers));
+            settled(self.ledger.done_for_nobody(&marker, &birth).await.map(drop));
+            self.deeds.keep(&marker, loan);
+            return Err(outcome_unknown(&marker));
+        }
         let entry = match self.ledger.done(&marker, &birth).await {
             Ok(Some(entry)) if entry.usable() => entry,
             Ok(_) => return Err(outcome_unknown(&marker)),
@@ -252,9 +273,6 @@ impl Governor {
                 return Err(outcome_unknown(&marker));
             }
         };
-        if ask.caller.is_gone() && entry.claim.is_none() {
-            self.abandon(ask, &entry).await;
-        }
         let (mut head, _) = answer.into_parts();
         for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
             head.headers.remove(name);
@@ -265,15 +283,6 @@ impl Governor {
             head.headers.insert(CLAMPED, clamped);
         }
         Ok(Response::from_parts(head, Bytes::from(named(ask, &entry, text))))
-    }
-
-    /// Nobody awaits the answer any more, and nothing could claim the sandbox: it is ended again.
-    async fn abandon(&self, ask: &Ask, entry: &Entry) {
-        self.deeds.lend(&entry.marker, self.cube.credential_for(&ask.head.headers));
-        let why = "nobody awaits the answer any more and nothing could claim it";
-        if let Err(error) = self.ledger.condemn(&entry.marker, Actor::Abandoned, None, why).await {
-            settled(Err(error));
-        }
     }
 }
 

@@ -1,26 +1,22 @@
 //! DELETE of a sandbox, and `timeout 0`, which is the same: decide, write the intent down, kill, answer.
 //!
 //! Must stay true: the intent is durable before Cube is asked; what the caller is told is what was proven. A repeated
-//! DELETE joins the first.
-
-use std::time::Duration;
+//! DELETE joins the first and gets its 204, also if the end came between the two (`owed` in the ledger, written when
+//! somebody goes untold); after a 204 that was given, it is a 404 as with Cube.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
 use super::answers;
-use super::governor::{Ask, Governor, unavailable};
+use super::context::{Ask, Governor, unconfirmed};
 use super::ownership::Owned;
 use super::seam::Reply;
 use crate::deeds::Ended;
 use crate::ids::SandboxRef;
-use crate::ledger::Condemned;
+use crate::ledger::{Condemned, LedgerError};
 use crate::rules::entry::{Actor, Entry};
 use crate::telemetry::Decision;
 use crate::verdict::{Reason, Refusal};
-
-/// How long a client waits for the end.
-const PATIENCE: Duration = Duration::from_secs(25);
 
 pub(super) async fn run(governor: &Governor, ask: Ask, sandbox: SandboxRef) -> Result<Reply, Refusal> {
     match governor.owned_even_dead(&ask, &sandbox).await? {
@@ -41,29 +37,74 @@ impl Governor {
         presented: &SandboxRef,
         why: &str,
     ) -> Result<Response<Bytes>, Refusal> {
-        // Lent before the intent is visible: whoever carries it out first needs it.
-        self.deeds.lend(&entry.marker, self.cube.credential_for(&ask.head.headers));
+        if let Some(turned_away) = self.turned_away(ask, &presented.id).await {
+            return Ok(turned_away);
+        }
+        let loan = self.deeds.lend(&entry.marker, self.cube.credential_for(&ask.head.headers));
         let condemned = self.ledger.condemn(&entry.marker, Actor::Client, presented.generation, why).await;
-        match condemned.map_err(|error| unavailable(&error))? {
-            Condemned::Yes => self.metrics.decided(Decision::Allow),
-            Condemned::Later => {
+        match condemned {
+            Ok(Condemned::Yes) => {
+                self.deeds.keep(&entry.marker, loan);
+                self.metrics.decided(Decision::Allow);
+                self.until_ended(ask, entry, presented).await
+            }
+            Ok(Condemned::Ended) => {
+                self.deeds.take_back(&entry.marker, loan);
+                self.metrics.decided(Decision::Allow);
+                Ok(deleted())
+            }
+            Ok(Condemned::Later) => {
+                self.deeds.take_back(&entry.marker, loan);
                 self.metrics.decided(Decision::Later);
-                return Err(pending());
+                Err(pending())
             }
             // A stale generation is gone for whoever presents it: the same answer as for the dead.
-            Condemned::NotFound | Condemned::Fenced => {
-                self.deeds.take_back(&entry.marker);
+            Ok(Condemned::NotFound | Condemned::Fenced) => {
+                self.deeds.take_back(&entry.marker, loan);
                 self.metrics.decided(Decision::Refuse);
-                return Err(answers::no_such(presented.id.as_str()));
+                Err(answers::no_such(presented.id.as_str()))
+            }
+            // The intent may stand: what was lent for it stays.
+            Err(error) => {
+                self.deeds.keep(&entry.marker, loan);
+                Err(unconfirmed(&error))
             }
         }
-        let ended = self.deeds.kill_and_wait(&entry.marker, PATIENCE).await;
-        match ended.map_err(|error| unavailable(&error))? {
-            Ended::Deleted => Ok(answers::plain(StatusCode::NO_CONTENT, Bytes::new())),
+    }
+
+    /// Waits for the end of what is condemned. Whoever goes without having been told of it is owed the 204.
+    async fn until_ended(
+        &self,
+        ask: &Ask,
+        entry: &Entry,
+        presented: &SandboxRef,
+    ) -> Result<Response<Bytes>, Refusal> {
+        let ended = self.deeds.kill_and_wait(&entry.marker).await.unwrap_or_else(|error| {
+            log(&error);
+            Ended::Pending
+        });
+        let told = ended != Ended::Pending && !ask.caller.is_gone();
+        if !told && let Err(error) = self.ledger.owe(&entry.marker).await {
+            log(&error);
+        }
+        match ended {
+            Ended::Deleted => Ok(deleted()),
             Ended::NotFound => Err(answers::no_such(presented.id.as_str())),
             Ended::Pending => Err(pending()),
         }
     }
+}
+
+fn deleted() -> Response<Bytes> {
+    answers::plain(StatusCode::NO_CONTENT, Bytes::new())
+}
+
+/// The intent stands and is carried out, whatever the ledger says meanwhile.
+fn log(error: &LedgerError) {
+    tracing::warn!(
+        error = error as &dyn std::error::Error,
+        "how a kill goes on could not be read or written"
+    );
 }
 
 fn pending() -> Refusal {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::governor::{Ask, Governor};
+use super::context::{Ask, Governor};
 use crate::cube::api::{LabelNames, Labels, Listed, set_members};
 use crate::rules::entry::{Entry, Origin};
 

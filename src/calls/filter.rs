@@ -80,12 +80,6 @@ impl ListQuery {
         }
     }
 
-    /// Is there anything in the query that leaves items out?
-    #[must_use]
-    pub fn filters(&self) -> bool {
-        !self.metadata.is_empty() || !self.states.is_empty()
-    }
-
     /// Does an item pass the filters?
     #[must_use]
     pub fn matches(&self, item: &Listed) -> bool {
@@ -226,7 +220,7 @@ mod tests {
             assert!(matches(text, "{}"), "{text}");
         }
         let v1 = ListQuery::parse(Prefix::Root, "limit=abc&state=paused&nextToken=x&metadata=a%3Db").unwrap();
-        assert!(v1.filters() && v1.limit.is_none() && v1.states.is_empty());
+        assert!(v1.limit.is_none() && v1.states.is_empty());
         assert!(!v1.matches(&item(1, "", "running", "{}")));
     }
 

@@ -1,146 +1,45 @@
-//! What every governed call works with, and the one place where a request becomes its story.
+//! The one place where a request becomes its story.
+//!
+//! Must stay true: what a call may do is decided by the settings that were in force when it came, whatever is reloaded
+//! while its body is read.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response, StatusCode, header};
-use tokio::sync::watch;
 
-use super::admit::Fullness;
+pub use super::context::{Governor, Wiring};
+
 use super::answers;
 use super::classify::{self, Act, Call};
+use super::context::{Ask, BODY_LIMIT, noted};
 use super::identity::{self, Caller as Who};
 use super::seam::{Caller, Calls, Reply, Route};
 use super::settings::{Mode, Settings};
-use super::throttle::Throttle;
-use super::waiting::Waiting;
 use super::{
     connect, create_sandbox, delete_sandbox, list_sandboxes, objects, read_sandbox, shadow, touch,
     transparent,
 };
-use crate::cube::client::{API_KEY, Client};
-use crate::deeds::Deeds;
-use crate::ids::Bucket;
-use crate::ledger::{Decision, Ledger, LedgerError};
-use crate::telemetry::CallOutcome;
-use crate::telemetry::Metrics;
-use crate::time::{Clock, UnixMillis};
+use crate::cube::client::API_KEY;
+use crate::ids::{Bucket, OTHER};
+use crate::ledger::Decision;
+use crate::telemetry::{CallOutcome, Metrics};
 use crate::verdict::{Reason, Refusal};
 
-/// Cube's own limit for bodies.
-pub(super) const BODY_LIMIT: usize = 2 * 1024 * 1024;
+/// So much of a path is repeated in a refusal.
+const LONGEST_PATH: usize = 200;
 
-/// Governs calls.
-pub struct Governor {
-    pub(super) settings: ArcSwap<Settings>,
-    pub(super) throttle: ArcSwap<Throttle>,
-    pub(super) waiting: Waiting,
-    pub(super) draining: watch::Sender<bool>,
-    pub(super) fullness: Mutex<HashMap<Bucket, Fullness>>,
-    pub(super) ledger: Arc<Ledger>,
-    pub(super) cube: Arc<Client>,
-    pub(super) deeds: Arc<Deeds>,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) clock: Arc<dyn Clock>,
-}
-
-/// What a governor is wired to.
-#[expect(missing_debug_implementations, reason = "a bundle of handles, taken apart at once")]
-pub struct Wiring {
-    /// The accounting authority.
-    pub ledger: Arc<Ledger>,
-    /// The Cube API.
-    pub cube: Arc<Client>,
-    /// What calls and tasks both carry out.
-    pub deeds: Arc<Deeds>,
-    /// Counters.
-    pub metrics: Arc<Metrics>,
-    /// Time.
-    pub clock: Arc<dyn Clock>,
-}
-
-/// One governed call: what came, who asks, by which settings.
-pub(super) struct Ask {
-    pub(super) head: Parts,
-    pub(super) body: Bytes,
-    pub(super) who: Who,
-    pub(super) caller: Caller,
-    pub(super) arrived: UnixMillis,
-    pub(super) settings: Arc<Settings>,
-}
-
-impl Ask {
-    /// The client's User-Agent, or nothing.
-    pub(super) fn user_agent(&self) -> &str {
-        self.head.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("")
-    }
-
-    /// The head as it goes upstream: with `path`, and the client's query.
-    pub(super) fn head_to(&self, path: &str) -> Parts {
-        let mut head = self.head.clone();
-        let target = match self.head.uri.query() {
-            Some(query) => format!("{path}?{query}"),
-            None => path.to_owned(),
-        };
-        if let Ok(uri) = target.parse() {
-            head.uri = uri;
-        }
-        head
-    }
-}
-
-impl std::fmt::Debug for Governor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Governor").field("ledger", &self.ledger).finish_non_exhaustive()
-    }
+/// What was found out about a request from its head, for when its body is there.
+#[derive(Clone)]
+struct Routed {
+    settings: Arc<Settings>,
+    call: Call,
+    who: Who,
 }
 
 impl Governor {
-    /// Governs by `settings`.
-    #[must_use]
-    pub fn new(settings: Settings, wiring: Wiring) -> Self {
-        Self {
-            settings: ArcSwap::from_pointee(settings),
-            throttle: ArcSwap::default(),
-            waiting: Waiting::default(),
-            draining: watch::Sender::new(false),
-            fullness: Mutex::default(),
-            ledger: wiring.ledger,
-            cube: wiring.cube,
-            deeds: wiring.deeds,
-            metrics: wiring.metrics,
-            clock: wiring.clock,
-        }
-    }
-
-    /// Takes new settings into force, whole. Calls under way end by the old ones.
-    pub fn reload(&self, settings: Settings) {
-        self.metrics.name_buckets(settings.policies.labels());
-        self.settings.store(Arc::new(settings));
-        self.throttle.store(Arc::default());
-    }
-
-    /// This warden is going away: creates that wait for a slot are told to try again elsewhere.
-    pub fn drain(&self) {
-        self.draining.send_replace(true);
-    }
-
-    /// The settings in force.
-    #[must_use]
-    pub fn settings(&self) -> Arc<Settings> {
-        self.settings.load_full()
-    }
-
-    /// How many creates wait in a bucket.
-    #[must_use]
-    pub fn waiting(&self, bucket: &Bucket) -> usize {
-        self.waiting.length(bucket)
-    }
-
     async fn enforce(&self, call: Call, ask: Ask) -> Result<Reply, Refusal> {
         match call {
             Call::Create(prefix) => create_sandbox::run(self, ask, prefix).await,
@@ -177,28 +76,47 @@ impl Governor {
     }
 
     /// The answer to a refusal, counted and noted.
-    fn refuse(&self, refusal: &Refusal, bucket: Option<&Bucket>) -> Response<Bytes> {
-        let settings = self.settings.load();
-        let label = bucket.map_or("other", |bucket| settings.policies.label(bucket));
+    fn refuse(&self, settings: &Settings, refusal: &Refusal, bucket: Option<&Bucket>) -> Response<Bytes> {
+        let label = bucket.map_or(OTHER, |bucket| settings.policies.label(bucket));
         self.metrics.refused(refusal.reason, label);
         if refusal.reason != Reason::NotFound {
-            let decision = Decision::refusal(refusal.reason.name(), bucket, None, None);
-            self.ledger.note(decision.with("message", refusal.message.as_str()));
+            self.ledger.note(noted(Decision::refusal(refusal.reason.name(), bucket, None, None), refusal));
         }
         answers::refusal(refusal)
+    }
+
+    /// Does its tenant call too often?
+    pub(super) fn pace(&self, who: &Who) -> Result<(), Refusal> {
+        let (Some(tenant), Some(per_second)) = (&who.tenant, who.calls_per_second) else { return Ok(()) };
+        self.throttle.call(tenant, per_second).map_err(|wait| {
+            let message = format!("your tenant may make {per_second} calls per second; slow down");
+            Refusal::new(Reason::RateLimited, message).after(wait.0)
+        })
     }
 
     /// Whom a request comes from, if it may come at all.
     fn admit_caller(&self, settings: &Settings, head: &Parts) -> Result<Who, Refusal> {
         let who = identity::identify(&settings.tenancy, &head.headers)?;
-        if let (Some(tenant), Some(per_second)) = (&who.tenant, who.calls_per_second) {
-            let paced = self.throttle.load().call(tenant, per_second);
-            paced.map_err(|wait| {
-                let message = format!("your tenant may make {per_second} calls per second; slow down");
-                Refusal::new(Reason::RateLimited, message).after(wait.0)
-            })?;
-        }
+        self.pace(&who)?;
         Ok(who)
+    }
+
+    fn route_enforced(
+        &self,
+        settings: &Settings,
+        call: &Call,
+        head: &mut Parts,
+    ) -> Result<(Route, Who), Refusal> {
+        let who = self.admit_caller(settings, head)?;
+        if !matches!(call, Call::Pass | Call::ReadTemplate) {
+            return Ok((Route::Govern { body_limit: BODY_LIMIT }, who));
+        }
+        if shows_everybody(&who, head.uri.path()) {
+            return Err(answers::no_such(last_segment(head.uri.path())));
+        }
+        self.metrics.passed();
+        prepare_credential(self, &who, head);
+        Ok((Route::Pass, who))
     }
 }
 
@@ -214,7 +132,7 @@ fn ungoverned(metrics: &Metrics, ask: &Ask) -> Refusal {
     let message = format!(
         "{} {} is not governed by this version of cubewarden, so it is refused; ask your operator",
         ask.head.method,
-        ask.head.uri.path()
+        ask.head.uri.path().chars().take(LONGEST_PATH).collect::<String>()
     );
     Refusal::new(Reason::UngovernedRoute, message)
 }
@@ -228,73 +146,62 @@ fn last_segment(path: &str) -> &str {
 #[async_trait]
 impl Calls for Governor {
     fn route(&self, head: &mut Parts) -> Route {
-        let settings = self.settings.load();
+        let settings = self.settings();
         let call = classify::classify(&head.method, head.uri.path());
-        if settings.mode == Mode::Transparent {
-            return transparent::route(self, &settings, &call, head);
-        }
         let open_to_all = head.method == Method::OPTIONS || head.uri.path() == "/health";
-        if open_to_all {
+        if open_to_all && settings.mode != Mode::Transparent {
             self.metrics.passed();
+            self.cube.drop_credential(&mut head.headers);
             return Route::Pass;
         }
-        if settings.mode == Mode::Shadow {
-            return shadow::route(self, &call, head);
-        }
-        let who = match self.admit_caller(&settings, head) {
-            Ok(who) => who,
-            Err(refusal) => return Route::Answer(self.refuse(&refusal, None)),
+        let routed = match settings.mode {
+            Mode::Transparent => Ok((transparent::route(self, &settings, &call, head), identity::anybody())),
+            Mode::Shadow => Ok(shadow::route(self, &settings, &call, head)),
+            Mode::Enforce => self.route_enforced(&settings, &call, head),
         };
-        if matches!(call, Call::Pass | Call::ReadTemplate) {
-            if shows_everybody(&who, head.uri.path()) {
-                return Route::Answer(self.refuse(&answers::no_such(last_segment(head.uri.path())), None));
+        match routed {
+            Ok((route, who)) => {
+                if matches!(route, Route::Govern { .. }) {
+                    head.extensions.insert(Routed { settings, call, who });
+                }
+                route
             }
-            self.metrics.passed();
-            prepare_credential(self, &who, head);
-            return Route::Pass;
+            Err(refusal) => Route::Answer(self.refuse(&settings, &refusal, None)),
         }
-        head.extensions.insert(who);
-        Route::Govern { body_limit: BODY_LIMIT }
     }
 
     async fn call(&self, mut head: Parts, body: Bytes, caller: Caller) -> Reply {
-        let settings = self.settings.load_full();
-        let call = classify::classify(&head.method, head.uri.path());
-        let name = call.name();
-        let arrived = self.clock.now();
+        let routed = head.extensions.remove::<Routed>();
+        let Some(Routed { settings, call, who }) = routed else {
+            // Whoever comes round `route` is routed here.
+            return match self.route(&mut head) {
+                Route::Answer(answer) => Reply::Answer(answer),
+                Route::Pass => Reply::Forward(head, body),
+                Route::Govern { .. } => self.call(head, body, caller).await,
+            };
+        };
         if settings.mode == Mode::Transparent {
             return transparent::run(self, &settings, call, head, body).await;
         }
-        if settings.mode == Mode::Shadow {
-            return shadow::run(self, settings, call, head, body, caller).await;
+        let name = call.name();
+        let ask = Ask { head, body, who, caller, arrived: self.clock.now(), settings };
+        if ask.settings.mode == Mode::Shadow {
+            return shadow::run(self, call, ask).await;
         }
-        // The settings may have been reloaded between route and call: then the caller is looked up again.
-        let who = head.extensions.remove::<Who>().map_or_else(|| self.admit_caller(&settings, &head), Ok);
-        let reply = match who {
-            Ok(who) => {
-                prepare_credential(self, &who, &mut head);
-                let bucket = who.buckets.first().cloned();
-                let ask = Ask { head, body, who, caller, arrived, settings };
-                let reply = self.enforce(call, ask).await;
-                reply.map_err(|refusal| self.refuse(&refusal, bucket.as_ref()))
-            }
-            Err(refusal) => Err(self.refuse(&refusal, None)),
-        };
-        self.count(name, &reply);
-        reply.unwrap_or_else(Reply::Answer)
-    }
-}
-
-/// Which credential goes upstream: Cube's own key if the warden has one, else the client's. In tenant mode a stray
-/// bearer beside the key that decides is dropped: Cube would prefer it.
-fn prepare_credential(governor: &Governor, who: &Who, head: &mut Parts) {
-    governor.cube.swap_credential(&mut head.headers);
-    if who.tenant.is_some() && head.headers.contains_key(API_KEY) {
-        head.headers.remove(header::AUTHORIZATION);
+        self.run_enforced(name, call, ask).await
     }
 }
 
 impl Governor {
+    async fn run_enforced(&self, name: &'static str, call: Call, mut ask: Ask) -> Reply {
+        prepare_credential(self, &ask.who, &mut ask.head);
+        let (settings, bucket) = (Arc::clone(&ask.settings), ask.who.buckets.first().cloned());
+        let reply = self.enforce(call, ask).await;
+        let reply = reply.map_err(|refusal| self.refuse(&settings, &refusal, bucket.as_ref()));
+        self.count(name, &reply);
+        reply.unwrap_or_else(Reply::Answer)
+    }
+
     fn count(&self, call: &'static str, reply: &Result<Reply, Response<Bytes>>) {
         let outcome = match reply {
             Err(answer) if answer.status() == StatusCode::GATEWAY_TIMEOUT => CallOutcome::Unknown,
@@ -307,8 +214,12 @@ impl Governor {
     }
 }
 
-/// The ledger cannot be asked: nothing is known to be allowed.
-pub(super) fn unavailable(error: &LedgerError) -> Refusal {
-    tracing::error!(error = error as &dyn std::error::Error, "the ledger cannot be asked");
-    Refusal::new(Reason::LedgerUnavailable, "the ledger cannot be reached; nothing was done, try again soon")
+/// Which credential goes upstream: Cube's own key if the warden has one, else the client's. In tenant mode a stray
+/// bearer beside the key that decides is dropped: Cube would prefer it. An empty key decides nothing.
+fn prepare_credential(governor: &Governor, who: &Who, head: &mut Parts) {
+    governor.cube.swap_credential(&mut head.headers);
+    let key = head.headers.get(API_KEY).is_some_and(|key| !key.as_bytes().trim_ascii().is_empty());
+    if who.tenant.is_some() && key {
+        head.headers.remove(header::AUTHORIZATION);
+    }
 }

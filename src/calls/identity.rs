@@ -15,10 +15,10 @@ use subtle::ConstantTimeEq;
 
 use super::settings::{IdentityKeys, Tenancy, Tenant};
 use crate::cube::api::LabelNames;
+use crate::cube::client::API_KEY;
 use crate::ids::{Bucket, Env, Marker, Namespace, OwnerId, TenantName};
 use crate::verdict::{Reason, Refusal};
 
-const API_KEY: &str = "x-api-key";
 const NAMESPACE: &str = "x-cube-namespace";
 const ENV: &str = "x-cube-env";
 const PROJECT: &str = "x-cube-project";
@@ -44,7 +44,7 @@ impl Credential {
     /// # Errors
     /// 401 if a header that decides stands there more than once: two readers could take different ones.
     pub fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, Refusal> {
-        if let Some(key) = only(headers, API_KEY).map_err(|()| unauthenticated())? {
+        if let Some(key) = only(headers, API_KEY.as_str()).map_err(|()| unauthenticated())? {
             return Ok(Some(Self(key.to_vec())));
         }
         let bearer = only(headers, AUTHORIZATION.as_str()).map_err(|()| unauthenticated())?;
@@ -87,16 +87,10 @@ pub struct Caller {
 ///
 /// # Errors
 /// 401 in tenant mode without a key that one of the tenants has.
-///
-/// # Panics
-/// Never: the bucket of open mode is well formed.
 pub fn identify(tenancy: &Tenancy, headers: &HeaderMap) -> Result<Caller, Refusal> {
     let tenants = match tenancy {
         Tenancy::Tenants(tenants) => tenants,
-        Tenancy::Open => {
-            let bucket = Bucket::parse(OPEN_BUCKET).expect("the bucket of open mode is well formed");
-            return Ok(Caller { tenant: None, admin: true, buckets: vec![bucket], calls_per_second: None });
-        }
+        Tenancy::Open => return Ok(anybody()),
     };
     let credential = Credential::from_headers(headers)?.ok_or_else(unauthenticated)?;
     let tenant = holder(tenants, &credential.hash()).ok_or_else(unauthenticated)?;
@@ -106,6 +100,16 @@ pub fn identify(tenancy: &Tenancy, headers: &HeaderMap) -> Result<Caller, Refusa
         buckets: tenant.buckets.clone(),
         calls_per_second: tenant.calls_per_second,
     })
+}
+
+/// Everybody in open mode, and whoever is not asked who it is.
+///
+/// # Panics
+/// Never: the bucket of open mode is well formed.
+#[must_use]
+pub fn anybody() -> Caller {
+    let bucket = Bucket::parse(OPEN_BUCKET).expect("the bucket of open mode is well formed");
+    Caller { tenant: None, admin: true, buckets: vec![bucket], calls_per_second: None }
 }
 
 /// Whose key it is. All are compared, so that time tells neither how much matched nor where.

@@ -6,50 +6,45 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use http::Response;
 
 use super::answers;
 use super::classify::{Call, Prefix};
+use super::context::{Ask, Governor};
 use super::enrich;
 use super::filter::ListQuery;
-use super::governor::{Ask, Governor};
 use super::mends;
-use super::read_sandbox::unanswered;
+use super::pages::{Collected, set_next, unreadable};
 use super::seam::Reply;
 use crate::cube::api::{LabelNames, Labels, Listed, with_sandbox_id};
-use crate::cube::client::Pace;
 use crate::ids::{SandboxId, SandboxRef};
 use crate::ledger::LedgerError;
 use crate::rules::entry::{Entry, State};
 use crate::rules::policy::IdForm;
 use crate::verdict::Refusal;
 
-const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
-
 pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result<Reply, Refusal> {
     let query = ListQuery::parse(prefix, ask.head.uri.query().unwrap_or(""))?;
-    let answer = governor.send_list(&ask, prefix).await?;
-    if answer.status() != StatusCode::OK {
-        return Ok(Reply::Answer(answers::mended(governor, &ask, answer)));
-    }
-    let (mut head, body) = answer.into_parts();
-    let listed = match Listed::read_all(&body) {
-        Ok(listed) => listed,
+    let path = Call::List(prefix).upstream_path().unwrap_or_default();
+    let (mut head, pages) = match governor.collect(&ask, &path, "").await? {
+        Collected::Whole(head, pages) => (head, pages),
+        Collected::Other(answer) => return Ok(Reply::Answer(answers::mended(governor, &ask, answer))),
+    };
+    let listed: Result<Vec<_>, _> = pages.iter().map(|page| Listed::read_all(page)).collect();
+    let listed = match (listed, pages.as_slice()) {
+        (Ok(listed), _) => listed.concat(),
         // In open mode a list that we cannot read is the client's to read; nobody else's things are in it.
-        Err(_) if ask.who.tenant.is_none() => return Ok(Reply::Answer(Response::from_parts(head, body))),
-        Err(error) => return Err(unreadable(&error)),
+        (Err(_), [page]) if ask.who.tenant.is_none() => {
+            return Ok(Reply::Answer(Response::from_parts(head, page.clone())));
+        }
+        (Err(error), _) => return Err(unreadable(&error)),
     };
     let own = match governor.own(&ask, listed.clone()).await {
         Ok(own) => own,
         Err(error) => governor.own_by_hearsay(&ask, listed, &error),
     };
     let page = query.page(own);
-    for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
-        head.headers.remove(name);
-    }
-    if let Some(next) = page.next.and_then(|next| HeaderValue::from_str(&next).ok()) {
-        head.headers.insert(NEXT_TOKEN, next);
-    }
+    set_next(&mut head, page.next);
     let items: Vec<&str> = page.items.iter().map(|item| item.raw.as_str()).collect();
     let text = format!("[{}]", items.join(","));
     let mended = mends::list(&ask.settings.compat, ask.user_agent(), &text);
@@ -57,25 +52,7 @@ pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result
     Ok(Reply::Answer(Response::from_parts(head, Bytes::from(mended.text))))
 }
 
-/// A list that does not say what it must: nothing can be attributed.
-pub(super) fn unreadable(error: &crate::cube::api::BadAnswer) -> Refusal {
-    tracing::error!(%error, "Cube's list cannot be read");
-    let message = "the list of the Cube API cannot be read; try again, or ask your operator";
-    Refusal::new(crate::verdict::Reason::UpstreamTimeout, message)
-}
-
 impl Governor {
-    /// Cube's whole list. HEAD is asked as GET: its answer's head depends on what is the caller's.
-    async fn send_list(&self, ask: &Ask, prefix: Prefix) -> Result<Response<Bytes>, Refusal> {
-        let mut head = ask.head.clone();
-        head.method = Method::GET;
-        let path = Call::List(prefix).upstream_path().unwrap_or_default();
-        if let Ok(uri) = path.parse() {
-            head.uri = uri;
-        }
-        self.cube.carry(head, Bytes::new(), Pace::Call).await.map_err(|error| unanswered(&error))
-    }
-
     /// What of a list the caller may see, and what the list left out.
     async fn own(&self, ask: &Ask, listed: Vec<Listed>) -> Result<Vec<Listed>, LedgerError> {
         let ids: Vec<SandboxId> = listed.iter().map(|item| item.id.clone()).collect();

@@ -1,9 +1,10 @@
 //! Governed calls: text becomes a [`classify::Call`] once; one file per intercepted call tells its story.
 
 mod admit;
-mod answers;
+pub mod answers;
 pub mod classify;
 mod connect;
+mod context;
 mod create_sandbox;
 mod delete_sandbox;
 mod enrich;
@@ -14,6 +15,7 @@ mod list_sandboxes;
 pub mod mends;
 mod objects;
 mod ownership;
+mod pages;
 mod read_sandbox;
 pub mod seam;
 pub mod settings;

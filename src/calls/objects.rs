@@ -1,21 +1,20 @@
 //! Snapshots and volumes: own only, in every verb. Templates: read by all, written in open mode or by an admin tenant.
 
 use bytes::Bytes;
-use http::{Response, StatusCode, header};
+use http::{Response, StatusCode};
 
 use super::answers;
 use super::classify::{Act, Call, Prefix, Verb};
+use super::context::{Ask, Governor, unavailable};
 use super::create_sandbox::unreachable;
-use super::governor::{Ask, Governor, unavailable};
-use super::list_sandboxes::unreadable;
-use super::ownership::Owned;
+use super::pages::{Collected, SnapshotQuery, set_next, unreadable};
 use super::seam::Reply;
 use super::touch::Touch;
 use super::wish::malformed;
 use crate::cube::api::{ListedObject, RollbackBody, SnapshotBody, SnapshotMade, snapshot_id, text_member};
 use crate::cube::client::Pace;
 use crate::cube::transport::TransportError;
-use crate::ids::{ObjectKind, SandboxRef};
+use crate::ids::{Bucket, ObjectKind, SandboxRef};
 use crate::rules::entry::Effect;
 use crate::verdict::{Reason, Refusal};
 
@@ -28,20 +27,16 @@ pub(super) async fn make_snapshot(
 ) -> Result<Reply, Refusal> {
     SnapshotBody::read(&ask.body).map_err(|error| malformed(&error))?;
     let call = Call::Sandbox { act: Act::Snapshot, prefix, sandbox: sandbox.clone() };
+    let owned = governor.owned(&ask, &sandbox).await?;
+    let bucket = owned.entry().map(|entry| entry.bucket.clone());
     let body = ask.body.clone();
-    let entry = match governor.owned(&ask, &sandbox).await? {
-        Owned::Entry(entry) => entry,
-        Owned::Unrecorded => {
-            return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Snapshot).await;
-        }
-    };
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot };
-    let answer = governor.touch(touch, &entry, Effect::None).await?;
+    let answer = governor.touch_owned(touch, owned, Effect::None).await?;
     if answer.status() == StatusCode::CREATED
-        && let Ok(made) = SnapshotMade::read(answer.body())
+        && let (Some(bucket), Ok(made)) = (bucket, SnapshotMade::read(answer.body()))
     {
         let id = snapshot_id(&made.id).unwrap_or(&made.id);
-        governor.record_object(ObjectKind::Snapshot, id, &entry.bucket).await;
+        governor.record_object(ObjectKind::Snapshot, id, &bucket).await;
     }
     Ok(Reply::Answer(answer))
 }
@@ -63,13 +58,8 @@ pub(super) async fn rollback(
         }
     }
     let body = ask.body.clone();
-    match owned {
-        Owned::Entry(entry) => {
-            let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot };
-            governor.touch(touch, &entry, Effect::Running).await.map(Reply::Answer)
-        }
-        Owned::Unrecorded => governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Snapshot).await,
-    }
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot };
+    governor.touch_owned(touch, owned, Effect::Running).await.map(Reply::Answer)
 }
 
 /// GET /snapshots.
@@ -156,33 +146,61 @@ impl Governor {
         let pace = if kind == ObjectKind::Snapshot { Pace::Snapshot } else { Pace::Call };
         let answer = self.carry_object(&ask, pace).await?;
         let gone = answer.status().is_success() || answer.status() == StatusCode::NOT_FOUND;
-        if verb == Verb::Delete && gone {
-            self.ledger.forget_object(kind, id).await.map_err(|error| unavailable(&error))?;
+        let own = |bucket: &Bucket| ask.who.may_use(bucket);
+        if verb == Verb::Delete
+            && gone
+            && let Err(error) = self.ledger.forget_object(kind, id, own).await
+        {
+            // It is gone all the same, and a repeated DELETE forgets it.
+            tracing::warn!(
+                id,
+                error = &error as &dyn std::error::Error,
+                "a deleted object is still on record"
+            );
         }
         Ok(Reply::Answer(answers::mended(self, &ask, answer)))
     }
 
-    /// A list of objects, of which a tenant sees its own. The page's length is Cube's before that; its token goes on.
+    /// A list of objects, of which a tenant sees its own, in pages of its own: Cube's would count everybody's.
     async fn list_objects(&self, ask: Ask, kind: ObjectKind, id_field: &str) -> Result<Reply, Refusal> {
         if ask.who.tenant.is_none() {
             return Ok(Reply::Forward(ask.head, ask.body));
         }
-        let answer = self.carry_object(&ask, Pace::Call).await?;
-        if answer.status() != StatusCode::OK {
-            return Ok(Reply::Answer(answers::mended(self, &ask, answer)));
+        let query = ask.head.uri.query().unwrap_or_default();
+        let asked = (kind == ObjectKind::Snapshot).then(|| SnapshotQuery::parse(query)).transpose()?;
+        let upstream = asked.as_ref().map_or(query, |asked| &asked.rest);
+        let (mut head, pages) = match self.collect(&ask, ask.head.uri.path(), upstream).await? {
+            Collected::Whole(head, pages) => (head, pages),
+            Collected::Other(answer) => return Ok(Reply::Answer(answers::mended(self, &ask, answer))),
+        };
+        let items: Result<Vec<_>, _> =
+            pages.iter().map(|page| ListedObject::read_all(page, id_field)).collect();
+        let items: Vec<ListedObject> =
+            items.map_err(|error| unreadable(&error))?.into_iter().flatten().collect();
+        let mut own = self.own_objects(&ask, kind, items).await?;
+        if let Some(asked) = asked {
+            let ids: Vec<&str> = own.iter().map(|item| item.id.as_str()).collect();
+            let (range, next) = asked.page(&ids);
+            set_next(&mut head, next);
+            own = own.drain(range).collect();
         }
-        let (mut head, body) = answer.into_parts();
-        let items = ListedObject::read_all(&body, id_field).map_err(|error| unreadable(&error))?;
+        let own: Vec<&str> = own.iter().map(|item| item.raw.as_str()).collect();
+        Ok(Reply::Answer(Response::from_parts(head, Bytes::from(format!("[{}]", own.join(","))))))
+    }
+
+    async fn own_objects(
+        &self,
+        ask: &Ask,
+        kind: ObjectKind,
+        items: Vec<ListedObject>,
+    ) -> Result<Vec<ListedObject>, Refusal> {
         let ids: Vec<String> =
             items.iter().map(|item| snapshot_id(&item.id).unwrap_or(&item.id).to_owned()).collect();
         let buckets = self.ledger.object_buckets(kind, &ids).await.map_err(|error| unavailable(&error))?;
         let own = items
-            .iter()
+            .into_iter()
             .zip(buckets)
             .filter(|(_, bucket)| bucket.as_ref().is_some_and(|bucket| ask.who.may_use(bucket)));
-        let own: Vec<&str> = own.map(|(item, _)| item.raw.as_str()).collect();
-        head.headers.remove(header::CONTENT_LENGTH);
-        head.headers.remove(header::TRANSFER_ENCODING);
-        Ok(Reply::Answer(Response::from_parts(head, Bytes::from(format!("[{}]", own.join(","))))))
+        Ok(own.map(|(item, _)| item).collect())
     }
 }

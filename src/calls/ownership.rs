@@ -3,14 +3,17 @@
 //! Must stay true: another's and nobody's get the same words. In open mode everything is everybody's, and what has no
 //! record yet (made round the warden) is callable as it was.
 
+use bytes::Bytes;
+use http::{Method, Response, header};
+
 use super::answers;
-use super::governor::{Ask, Governor, unavailable};
+use super::context::{Ask, Governor, unavailable};
 use crate::cube::api::{LabelNames, Labels};
-use crate::cube::client::Seen;
-use crate::ids::{Bucket, ObjectKind, SandboxRef};
+use crate::cube::client::{Pace, Seen, is_no_entry};
+use crate::ids::{Bucket, ObjectKind, SandboxId, SandboxRef};
 use crate::ledger::Known;
 use crate::rules::entry::Entry;
-use crate::verdict::Refusal;
+use crate::verdict::{Reason, Refusal};
 
 /// What the caller may use.
 #[derive(Debug)]
@@ -21,6 +24,16 @@ pub(super) enum Owned {
     Unrecorded,
 }
 
+impl Owned {
+    /// Its record, if it has one.
+    pub(super) fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Entry(entry) => Some(entry),
+            Self::Unrecorded => None,
+        }
+    }
+}
+
 impl Governor {
     /// The caller's sandbox, alive or dead, for calls that end it.
     pub(super) async fn owned_even_dead(&self, ask: &Ask, sandbox: &SandboxRef) -> Result<Owned, Refusal> {
@@ -29,6 +42,21 @@ impl Governor {
             Some(entry) if ask.who.may_use(&entry.bucket) => Ok(Owned::Entry(Box::new(entry))),
             None if ask.who.tenant.is_none() => Ok(Owned::Unrecorded),
             _ => Err(answers::no_such(sandbox.id.as_str())),
+        }
+    }
+
+    /// As `owned`; but a stale generation of what lives is told so: whoever pauses it must not think that it paused itself.
+    pub(super) async fn owned_unfenced(&self, ask: &Ask, sandbox: &SandboxRef) -> Result<Owned, Refusal> {
+        let owned = self.owned_even_dead(ask, sandbox).await?;
+        match owned.entry() {
+            Some(entry)
+                if entry.usable() && sandbox.generation.is_some_and(|stale| stale != entry.generation) =>
+            {
+                let message = "this id is of an earlier holder; nothing was paused, get the sandbox anew";
+                Err(Refusal::new(Reason::FencedPause, message))
+            }
+            Some(entry) if !entry.usable() => Err(answers::no_such(sandbox.id.as_str())),
+            _ => Ok(owned),
         }
     }
 
@@ -58,6 +86,20 @@ impl Governor {
         let Seen::Here(detail) = self.cube.get(&sandbox.id, &credential).await else { return false };
         let labels = Labels::read(&detail.listed.metadata, &names);
         labels.is_some_and(|labels| labels.ledger == *self.ledger.id() && ask.who.may_use(&labels.bucket))
+    }
+
+    /// Cube's own refusal of the caller's key, where only Cube can judge it: nothing is written down or shown for somebody
+    /// whom Cube would not let in. Any other answer lets the call go on.
+    pub(super) async fn turned_away(&self, ask: &Ask, sandbox: &SandboxId) -> Option<Response<Bytes>> {
+        if ask.who.tenant.is_some() || !self.cube.judges(&self.cube.credential_for(&ask.head.headers)) {
+            return None;
+        }
+        let mut head = ask.head_to(&format!("/sandboxes/{sandbox}"));
+        head.method = Method::GET;
+        head.headers.remove(header::CONTENT_TYPE);
+        head.headers.remove(header::CONTENT_LENGTH);
+        let answer = self.cube.carry(head, Bytes::new(), Pace::Call).await.ok()?;
+        is_no_entry(answer.status()).then_some(answer)
     }
 
     /// Is a snapshot or volume the caller's?

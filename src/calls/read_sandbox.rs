@@ -5,8 +5,8 @@ use http::{Method, Response, StatusCode};
 
 use super::answers;
 use super::classify::{Act, Call, Prefix};
+use super::context::{Ask, Governor};
 use super::enrich;
-use super::governor::{Ask, Governor};
 use super::mends;
 use super::ownership::Owned;
 use super::seam::Reply;

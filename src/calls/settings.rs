@@ -105,7 +105,7 @@ pub struct Admission {
     pub global_limit: Option<u32>,
     /// How long a create waits for a slot.
     pub wait: Duration,
-    /// How many creates wait at most.
+    /// How many creates wait at most in each bucket.
     pub max_waiting: usize,
     /// How long a client waits for its answer before it gives up.
     pub patience: Duration,

@@ -3,58 +3,41 @@
 //! Must stay true: what goes to Cube and what comes back is what would have gone and come without us, suffixes aside. The
 //! ledger keeps count of what it sees, so that enforcing later begins with true numbers.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
 use super::answers;
 use super::classify::{Act, Call, Prefix};
-use super::governor::{Ask, BODY_LIMIT, Governor};
+use super::context::{Ask, BODY_LIMIT, Governor, noted, unavailable};
 use super::identity::{self, Caller as Who};
-use super::ownership::Owned;
 use super::read_sandbox::unanswered;
-use super::seam::{Caller, Reply, Route};
-use super::settings::{Settings, Tenancy};
+use super::seam::{Reply, Route};
+use super::settings::Settings;
 use super::transparent::strip_suffix;
 use super::wish::Wish;
 use crate::cube::api::CreatedSandbox;
 use crate::cube::client::Pace;
 use crate::cube::outcome::{self, Absence, Asked};
-use crate::ids::SandboxRef;
+use crate::ids::{Marker, SandboxRef};
 use crate::ledger::{Decision, KillReport, LedgerError, Limits, Reserved};
-use crate::rules::entry::{Actor, Birth, Proof};
+use crate::rules::entry::{Actor, Birth, Entry, Proof};
 use crate::verdict::Refusal;
 
-/// Creates and deletes are followed; all else passes.
-pub(super) fn route(governor: &Governor, call: &Call, head: &mut Parts) -> Route {
+/// Creates and deletes are followed; all else passes. Who asks is found out before Cube's own key takes the place of theirs.
+pub(super) fn route(governor: &Governor, settings: &Settings, call: &Call, head: &mut Parts) -> (Route, Who) {
+    let who = governor.seen(settings, head);
     governor.cube.swap_credential(&mut head.headers);
-    match call {
-        Call::Create(_) => Route::Govern { body_limit: BODY_LIMIT },
-        Call::Sandbox { act: Act::Delete, .. } => {
-            strip_suffix(call, head);
-            Route::Govern { body_limit: BODY_LIMIT }
-        }
-        _ => {
-            strip_suffix(call, head);
-            governor.metrics.passed();
-            Route::Pass
-        }
+    strip_suffix(call, head);
+    let followed = matches!(call, Call::Create(_) | Call::Sandbox { act: Act::Delete, .. });
+    if followed {
+        return (Route::Govern { body_limit: BODY_LIMIT }, who);
     }
+    governor.metrics.passed();
+    (Route::Pass, who)
 }
 
-pub(super) async fn run(
-    governor: &Governor,
-    settings: Arc<Settings>,
-    call: Call,
-    head: Parts,
-    body: Bytes,
-    caller: Caller,
-) -> Reply {
-    let who = identity::identify(&settings.tenancy, &head.headers);
-    let who = who.unwrap_or_else(|refusal| governor.would_refuse(&refusal));
-    let ask = Ask { head, body, who, caller, arrived: governor.clock.now(), settings };
+pub(super) async fn run(governor: &Governor, call: Call, ask: Ask) -> Reply {
     match call {
         Call::Create(prefix) => governor.shadow_create(ask, prefix).await,
         Call::Sandbox { act: Act::Delete, sandbox, .. } => governor.shadow_delete(ask, sandbox).await,
@@ -63,28 +46,33 @@ pub(super) async fn run(
 }
 
 impl Governor {
-    /// Notes a refusal that is not given, and goes on as anybody.
-    fn would_refuse(&self, refusal: &Refusal) -> Who {
-        self.note_shadow(refusal);
-        let anybody = identity::identify(&Tenancy::Open, &http::HeaderMap::new());
-        anybody.expect("in open mode nobody is refused")
+    /// Who asks; whoever would be refused goes on, as anybody if nobody knows them.
+    fn seen(&self, settings: &Settings, head: &Parts) -> Who {
+        let who = identity::identify(&settings.tenancy, &head.headers).unwrap_or_else(|refusal| {
+            self.would_refuse(&refusal);
+            identity::anybody()
+        });
+        if let Err(refusal) = self.pace(&who) {
+            self.would_refuse(&refusal);
+        }
+        who
     }
 
-    fn note_shadow(&self, refusal: &Refusal) {
-        let decision = Decision::new("would_refuse", refusal.reason.name());
-        self.ledger.note(decision.with("message", refusal.message.as_str()));
+    /// Notes a refusal that is not given.
+    fn would_refuse(&self, refusal: &Refusal) {
+        self.ledger.note(noted(Decision::new("would_refuse", refusal.reason.name()), refusal));
     }
 
     async fn shadow_create(&self, ask: Ask, prefix: Prefix) -> Reply {
         let wish = match Wish::read(self, &ask, prefix) {
             Ok(wish) => wish,
             Err(refusal) => {
-                self.note_shadow(&refusal);
+                self.would_refuse(&refusal);
                 return Reply::Forward(ask.head, ask.body);
             }
         };
         if let Err(refusal) = self.would_admit(&ask, &wish).await {
-            self.note_shadow(&refusal);
+            self.would_refuse(&refusal);
         }
         let recorded = self.shadow_reserve(&ask, &wish).await;
         let answer = self.cube.carry(ask.head.clone(), ask.body.clone(), Pace::Call).await;
@@ -96,10 +84,11 @@ impl Governor {
         Reply::Answer(answer.unwrap_or_else(|error| answers::refusal(&unanswered(&error))))
     }
 
-    /// Would this create find a slot, its objects, its rate?
+    /// Would this create be allowed its fields, and find its objects, its rate, a slot?
     async fn would_admit(&self, ask: &Ask, wish: &Wish) -> Result<(), Refusal> {
+        wish.check_fields()?;
         wish.check_objects(self, ask).await?;
-        wish.check_rate(self)?;
+        wish.check_rate(self, ask)?;
         self.would_fit(ask, &wish.bucket).await
     }
 
@@ -125,32 +114,46 @@ impl Governor {
     }
 
     async fn shadow_delete(&self, ask: Ask, sandbox: SandboxRef) -> Reply {
-        let owned = match self.owned_even_dead(&ask, &sandbox).await {
-            Ok(owned) => Some(owned),
-            Err(refusal) => {
-                self.note_shadow(&refusal);
-                None
+        let entry = self.ledger.find(&sandbox.id).await;
+        match &entry {
+            Ok(Some(entry)) if !may_end(&ask, entry, &sandbox) => {
+                self.would_refuse(&answers::no_such(sandbox.id.as_str()));
             }
-        };
-        let answer = match self.cube.carry(ask.head.clone(), ask.body.clone(), Pace::Call).await {
+            Ok(None) if ask.who.tenant.is_some() => {
+                self.would_refuse(&answers::no_such(sandbox.id.as_str()));
+            }
+            Err(error) => self.would_refuse(&unavailable(error)),
+            Ok(_) => {}
+        }
+        let answer = match self.cube.carry(ask.head, ask.body, Pace::Call).await {
             Ok(answer) => answer,
             Err(error) => return Reply::Answer(answers::refusal(&unanswered(&error))),
         };
-        let status = answer.status().as_u16();
-        let absence = outcome::absence(Asked::Delete, status, answer.body(), &self.cube.profile());
-        if let (Absence::Proven, Some(Owned::Entry(entry))) = (absence, owned) {
-            let proof = if status == 204 { Proof::Deleted } else { Proof::DeleteNotFound };
-            if let Err(error) = self.shadow_gone(&entry.marker, proof).await {
-                log(&error);
-            }
+        let status = answer.status();
+        let absence = outcome::absence(Asked::Delete, status.as_u16(), answer.body(), &self.cube.profile());
+        // Whoever asked: what Cube ended is gone.
+        if let (Absence::Proven, Ok(Some(entry))) = (absence, entry)
+            && let Err(error) = self.shadow_gone(&entry.marker, status).await
+        {
+            log(&error);
         }
         Reply::Answer(answer)
     }
 
-    async fn shadow_gone(&self, marker: &crate::ids::Marker, proof: Proof) -> Result<(), LedgerError> {
+    /// What Cube deleted is gone; what it does not find is so by the rules of any other 404. Nothing stays condemned that
+    /// an enforcing warden would have to end.
+    async fn shadow_gone(&self, marker: &Marker, status: StatusCode) -> Result<(), LedgerError> {
+        if status != StatusCode::NO_CONTENT {
+            return self.ledger.not_found(marker).await.map(drop);
+        }
         self.ledger.condemn(marker, Actor::Client, None, "DELETE (shadow)").await?;
-        self.ledger.kill_tried(marker, KillReport::Proof(proof), "shadow").await.map(drop)
+        self.ledger.kill_tried(marker, KillReport::Proof(Proof::Deleted), "shadow").await.map(drop)
     }
+}
+
+fn may_end(ask: &Ask, entry: &Entry, sandbox: &SandboxRef) -> bool {
+    let current = sandbox.generation.is_none_or(|generation| generation == entry.generation);
+    ask.who.may_use(&entry.bucket) && current
 }
 
 fn log(error: &LedgerError) {

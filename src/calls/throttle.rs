@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
@@ -10,11 +10,14 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use crate::ids::{Bucket, TenantName};
 use crate::rules::policy::CreateRate;
 
-/// The limiters of all tenants and buckets. A new one is made when the settings are reloaded.
+type Limiter = Arc<DefaultDirectRateLimiter>;
+
+/// The limiters of all tenants and buckets, each by its rate: what a reload leaves as it was goes on, and what it changes
+/// begins anew. Their number is bounded by what configurations have said.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
-    calls: Mutex<HashMap<TenantName, std::sync::Arc<DefaultDirectRateLimiter>>>,
-    creates: Mutex<HashMap<Bucket, std::sync::Arc<DefaultDirectRateLimiter>>>,
+    calls: Mutex<HashMap<(TenantName, NonZeroU32), Limiter>>,
+    creates: Mutex<HashMap<(Option<Bucket>, CreateRate), Limiter>>,
     clock: DefaultClock,
 }
 
@@ -30,22 +33,24 @@ impl Throttle {
     pub(super) fn call(&self, tenant: &TenantName, per_second: NonZeroU32) -> Result<(), TooOften> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let limiter = calls
-            .entry(tenant.clone())
+            .entry((tenant.clone(), per_second))
             .or_insert_with(|| RateLimiter::direct(Quota::per_second(per_second)).into())
             .clone();
         drop(calls);
         self.check(&limiter)
     }
 
-    /// One create in a bucket that allows `rate`.
+    /// One create in a bucket that allows `rate`; `None` for the buckets that the configuration does not name, which
+    /// share one rate: clients could think of ever new ones.
     ///
     /// # Errors
     /// [`TooOften`].
-    pub(super) fn create(&self, bucket: &Bucket, rate: CreateRate) -> Result<(), TooOften> {
+    pub(super) fn create(&self, named: Option<&Bucket>, rate: CreateRate) -> Result<(), TooOften> {
         let quota = Quota::per_minute(rate.per_minute).allow_burst(rate.burst);
         let mut creates = self.creates.lock().unwrap_or_else(PoisonError::into_inner);
         let limiter =
-            creates.entry(bucket.clone()).or_insert_with(|| RateLimiter::direct(quota).into()).clone();
+            creates.entry((named.cloned(), rate)).or_insert_with(|| RateLimiter::direct(quota).into());
+        let limiter = Arc::clone(limiter);
         drop(creates);
         self.check(&limiter)
     }

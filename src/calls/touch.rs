@@ -8,8 +8,8 @@ use http::{Response, StatusCode};
 
 use super::answers;
 use super::classify::{Act, Call, Prefix};
+use super::context::{Ask, Governor, unavailable};
 use super::create_sandbox::unreachable;
-use super::governor::{Ask, Governor, unavailable};
 use super::ownership::Owned;
 use super::seam::Reply;
 use super::wish::{clamp, malformed};
@@ -34,6 +34,19 @@ pub(super) struct Touch<'a> {
 }
 
 impl Governor {
+    /// A call that is the same whether its sandbox has a record or (open mode) none.
+    pub(super) async fn touch_owned(
+        &self,
+        touch: Touch<'_>,
+        owned: Owned,
+        effect: Effect,
+    ) -> Result<Response<Bytes>, Refusal> {
+        match owned {
+            Owned::Entry(entry) => self.touch(touch, &entry, effect).await,
+            Owned::Unrecorded => self.touch_unrecorded(touch).await,
+        }
+    }
+
     /// Registers, forwards once, settles with the effect of a success.
     pub(super) async fn touch(
         &self,
@@ -41,30 +54,45 @@ impl Governor {
         entry: &Entry,
         effect: Effect,
     ) -> Result<Response<Bytes>, Refusal> {
+        let answer = self.touch_raw(&touch, entry, effect).await?;
+        Ok(answers::mended(self, touch.ask, answer))
+    }
+
+    /// The same, with Cube's answer as it came.
+    pub(super) async fn touch_raw(
+        &self,
+        touch: &Touch<'_>,
+        entry: &Entry,
+        effect: Effect,
+    ) -> Result<Response<Bytes>, Refusal> {
         let began = self.ledger.begin(&entry.marker, touch.call.name(), self.cube.budget(touch.pace)).await;
         let Began::Registered(operation) = began.map_err(|error| unavailable(&error))? else {
             return Err(answers::no_such(touch.sandbox.id.as_str()));
         };
-        let answer = self.send(&touch).await;
+        let answer = self.send(touch).await;
         let effect = match &answer {
             Ok(answer) => match outcome::outcome(Asked::Write, answer.status().as_u16(), answer.body()) {
                 Outcome::Done => effect,
                 Outcome::Refused { .. } => Effect::None,
-                Outcome::Unknown => return Ok(self.unsettled(&touch, answer.clone())),
+                Outcome::Unknown => return Ok(unsettled(touch, answer.clone())),
             },
             Err(TransportError::NotSent(_)) => Effect::None,
             Err(error @ TransportError::Lost(_)) => return Err(lost(error)),
         };
         let after = self.ledger.end(&entry.marker, &operation, effect).await;
-        let after = after.map_err(|error| unavailable(&error))?;
         let answer = answer.map_err(|error| unreachable(&error))?;
-        if after.is_none_or(|entry| !entry.usable()) {
-            return Err(answers::no_such(touch.sandbox.id.as_str()));
+        match after {
+            Ok(after) if !after.as_ref().is_some_and(Entry::usable) => {
+                return Err(answers::no_such(touch.sandbox.id.as_str()));
+            }
+            Ok(_) => {}
+            // Cube has done it, and says so: the registration lapses, and what changed is seen by the next look.
+            Err(error) => log(&error),
         }
         if answer.status() == StatusCode::NOT_FOUND {
             self.look_at(entry).await;
         }
-        Ok(answers::mended(self, touch.ask, answer))
+        Ok(answer)
     }
 
     /// Forwards the call under the path of its own.
@@ -79,15 +107,6 @@ impl Governor {
         Ok(answer)
     }
 
-    fn unsettled(&self, touch: &Touch<'_>, answer: Response<Bytes>) -> Response<Bytes> {
-        tracing::warn!(
-            call = touch.call.name(),
-            status = answer.status().as_u16(),
-            "the outcome of a call is unknown"
-        );
-        answers::mended(self, touch.ask, answer)
-    }
-
     /// Cube does not know a sandbox that the ledger calls alive: it is asked about once more, by GET.
     async fn look_at(&self, entry: &Entry) {
         if let Err(error) = self.deeds.ask(entry).await {
@@ -96,20 +115,17 @@ impl Governor {
     }
 
     /// A call on what has no record (open mode): nothing is registered, but what SDKs cannot read is mended all the same.
-    pub(super) async fn touch_unrecorded(
-        &self,
-        ask: &Ask,
-        call: Call,
-        sandbox: &SandboxRef,
-        body: Bytes,
-        pace: Pace,
-    ) -> Result<Reply, Refusal> {
-        let answer = self.send(&Touch { ask, call, sandbox, body, pace }).await;
-        let answer = answer.map_err(|error| match error {
+    pub(super) async fn touch_unrecorded(&self, touch: Touch<'_>) -> Result<Response<Bytes>, Refusal> {
+        let answer = self.touch_unrecorded_raw(&touch).await?;
+        Ok(answers::mended(self, touch.ask, answer))
+    }
+
+    /// The same, with Cube's answer as it came.
+    pub(super) async fn touch_unrecorded_raw(&self, touch: &Touch<'_>) -> Result<Response<Bytes>, Refusal> {
+        self.send(touch).await.map_err(|error| match error {
             TransportError::NotSent(_) => unreachable(&error),
             TransportError::Lost(_) => lost(&error),
-        })?;
-        Ok(Reply::Answer(answers::mended(self, ask, answer)))
+        })
     }
 
     /// A call on what has no record (open mode), or that changes nothing: straight on.
@@ -117,6 +133,12 @@ impl Governor {
         let head = ask.head_to(&call.upstream_path().unwrap_or_default());
         Reply::Forward(head, body)
     }
+}
+
+fn unsettled(touch: &Touch<'_>, answer: Response<Bytes>) -> Response<Bytes> {
+    let status = answer.status().as_u16();
+    tracing::warn!(call = touch.call.name(), status, "the outcome of a call is unknown");
+    answer
 }
 
 fn lost(error: &TransportError) -> Refusal {
@@ -131,6 +153,9 @@ fn log(error: &LedgerError) {
 }
 
 /// POST {id}/timeout and {id}/refreshes.
+///
+/// A refresh of nothing, or for 0 seconds, is left to Cube: every version that was recorded refuses it. Should one take it
+/// for an end (or for some default of its own), the deadline is now, and the sandbox is looked at at once.
 pub(super) async fn deadline(
     governor: &Governor,
     ask: Ask,
@@ -144,7 +169,8 @@ pub(super) async fn deadline(
     let entry = match governor.owned(&ask, &sandbox).await {
         Ok(Owned::Entry(entry)) => entry,
         Ok(Owned::Unrecorded) => {
-            return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Call).await;
+            let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call };
+            return governor.touch_unrecorded(touch).await.map(Reply::Answer);
         }
         Err(refusal) if refusal.reason == Reason::LedgerUnavailable && lengthens => {
             return governor.lengthen_unseen(&ask, &call, &sandbox, seconds, body, refusal);
@@ -159,9 +185,11 @@ pub(super) async fn deadline(
         None => (None, None),
     };
     let body = clamped.map_or_else(|| Ok(body.clone()), |seconds| with_seconds(&call, &body, seconds))?;
-    let effect = match granted {
-        Some(seconds) => Effect::Deadline(deadline_from(governor.clock.now(), seconds)),
-        None => Effect::None,
+    let now = governor.clock.now();
+    let effect = match (granted, &call) {
+        (Some(seconds), _) => Effect::Deadline(deadline_from(now, seconds)),
+        (None, Call::Sandbox { act: Act::Refresh, .. }) => Effect::Deadline(Some(now)),
+        (None, _) => Effect::None,
     };
     let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call };
     governor.touch(touch, &entry, effect).await.map(Reply::Answer)
@@ -220,13 +248,9 @@ pub(super) async fn pause(
     sandbox: SandboxRef,
 ) -> Result<Reply, Refusal> {
     let call = Call::Sandbox { act: Act::Pause, prefix, sandbox: sandbox.clone() };
-    let body = ask.body.clone();
-    let entry = match governor.owned(&ask, &sandbox).await? {
-        Owned::Entry(entry) => entry,
-        Owned::Unrecorded => return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Wake).await,
-    };
-    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Wake };
-    governor.touch(touch, &entry, Effect::Paused).await.map(Reply::Answer)
+    let owned = governor.owned_unfenced(&ask, &sandbox).await?;
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body: ask.body.clone(), pace: Pace::Wake };
+    governor.touch_owned(touch, owned, Effect::Paused).await.map(Reply::Answer)
 }
 
 /// PUT {id}/network.
@@ -237,11 +261,7 @@ pub(super) async fn network(
     sandbox: SandboxRef,
 ) -> Result<Reply, Refusal> {
     let call = Call::Sandbox { act: Act::Network, prefix, sandbox: sandbox.clone() };
-    let body = ask.body.clone();
-    let entry = match governor.owned(&ask, &sandbox).await? {
-        Owned::Entry(entry) => entry,
-        Owned::Unrecorded => return governor.touch_unrecorded(&ask, call, &sandbox, body, Pace::Call).await,
-    };
-    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call };
-    governor.touch(touch, &entry, Effect::None).await.map(Reply::Answer)
+    let owned = governor.owned(&ask, &sandbox).await?;
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body: ask.body.clone(), pace: Pace::Call };
+    governor.touch_owned(touch, owned, Effect::None).await.map(Reply::Answer)
 }

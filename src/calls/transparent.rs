@@ -5,7 +5,7 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 
 use super::classify::{Act, Call};
-use super::governor::{BODY_LIMIT, Governor};
+use super::context::{BODY_LIMIT, Governor};
 use super::mends::{self, Mend};
 use super::seam::{Reply, Route};
 use super::settings::{Compat, Settings};

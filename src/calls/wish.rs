@@ -6,12 +6,12 @@ use bytes::Bytes;
 
 use super::answers;
 use super::classify::Prefix;
+use super::context::{Ask, Governor};
 use super::create_sandbox::KEPT;
-use super::governor::{Ask, Governor};
 use super::identity::{Origin, Owner, Said};
 use super::mends::{self, Mend};
 use crate::cube::api::{CreateBody, Edits, LabelNames, Labels, Lifecycle, OnTimeout, snapshot_id};
-use crate::ids::{Bucket, Marker, ObjectKind};
+use crate::ids::{Bucket, Marker, OTHER, ObjectKind};
 use crate::ledger::{self, IdempotencyKey};
 use crate::rules::policy::{BucketPolicy, OnTimeout as Policy, Permission};
 use crate::time::UnixMillis;
@@ -31,6 +31,8 @@ pub(super) struct Wish {
     timeout: Option<i64>,
     /// The seconds it was clamped to.
     pub(super) clamped: Option<i64>,
+    /// Whether a retry could prove to be the same.
+    pub(super) claimable: bool,
 }
 
 impl Wish {
@@ -45,10 +47,18 @@ impl Wish {
         let bucket = ask.who.bucket(&said)?;
         let owner = ask.who.owner(&bucket, &said, &marker)?;
         let policy = ask.settings.policies.of(&bucket).clone();
-        deny(&policy, &body)?;
         let (timeout, clamped) = granted(&policy, &body);
-        let mut wish =
-            Self { upstream_body: Bytes::new(), body, bucket, marker, owner, policy, timeout, clamped };
+        let mut wish = Self {
+            upstream_body: Bytes::new(),
+            body,
+            bucket,
+            marker,
+            owner,
+            policy,
+            timeout,
+            clamped,
+            claimable: false,
+        };
         wish.upstream_body = wish.edited(governor, ask);
         Ok(wish)
     }
@@ -65,7 +75,7 @@ impl Wish {
             bucket: self.bucket.clone(),
             owner: self.owner.id.clone(),
             tenant: ask.who.tenant.clone(),
-            template: self.body.template_id.clone().unwrap_or_default(),
+            template: self.body.template_id.as_deref().map(kept_template).unwrap_or_default(),
             metadata: self.body.metadata_json().filter(|text| text.len() <= KEPT),
             key,
         }
@@ -81,6 +91,11 @@ impl Wish {
     pub(super) fn asked_deadline(&self, now: UnixMillis) -> Option<UnixMillis> {
         let seconds = u64::try_from(self.body.timeout?).ok()?;
         Some(now.plus(Duration::from_secs(seconds)))
+    }
+
+    /// Fields that the bucket's policy denies.
+    pub(super) fn check_fields(&self) -> Result<(), Refusal> {
+        deny(&self.policy, &self.body)
     }
 
     /// A foreign snapshot as template, or a foreign volume: as if it did not exist.
@@ -99,9 +114,10 @@ impl Wish {
     }
 
     /// The bucket's rate of creates.
-    pub(super) fn check_rate(&self, governor: &Governor) -> Result<(), Refusal> {
+    pub(super) fn check_rate(&self, governor: &Governor, ask: &Ask) -> Result<(), Refusal> {
         let Some(rate) = self.policy.creates else { return Ok(()) };
-        governor.throttle.load().create(&self.bucket, rate).map_err(|wait| {
+        let named = (ask.settings.policies.label(&self.bucket) != OTHER).then_some(&self.bucket);
+        governor.throttle.create(named, rate).map_err(|wait| {
             let message =
                 format!("bucket {} allows {} creates per minute; slow down", self.bucket, rate.per_minute);
             Refusal::new(Reason::RateLimited, message).after(wait.0)
@@ -125,7 +141,6 @@ impl Wish {
             names,
             set_timeout: self.timeout.filter(|timeout| Some(*timeout) != self.body.timeout),
             lifecycle: self.lifecycle(mended),
-            drop_fields: &[],
         };
         let edited = self.body.edit(&edits);
         governor.metrics.reserved_overwritten(edited.overwritten.len());
@@ -139,8 +154,17 @@ impl Wish {
             Policy::Pause => OnTimeout::Pause,
             Policy::Kill => OnTimeout::Kill,
         };
-        Some(Lifecycle { on_timeout: Some(on_timeout), ..mended.unwrap_or_default() })
+        // A lifecycle that was not there takes the place of what is said beside it, also where that would be heeded.
+        let beside = self.body.auto_resume.filter(|_| self.body.lifecycle.is_none());
+        let said = mended.unwrap_or(Lifecycle { auto_resume: beside, ..Lifecycle::default() });
+        Some(Lifecycle { on_timeout: Some(on_timeout), ..said })
     }
+}
+
+/// What the ledger keeps of a template's name: whoever sends a long one must not fill the disk with it.
+fn kept_template(name: &str) -> String {
+    const LONGEST: usize = 256;
+    name.chars().take(LONGEST).collect()
 }
 
 /// A body that two readers could understand differently.

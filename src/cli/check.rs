@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::warden::{open_store, transport};
+use super::warden::{open_store, ways};
 use super::{load, say, ways_round};
 use crate::calls::classify::Call;
 use crate::config::Settings;
@@ -19,7 +19,7 @@ use crate::rules::entry::Timing;
 use crate::store::embedded::OpenError;
 use crate::store::redis::{Redis, Time};
 use crate::store::settings::{Redis as RedisSettings, Settings as StoreSettings};
-use crate::telemetry::{Asker, Metrics, Names};
+use crate::telemetry::{Metrics, Names};
 use crate::time::{Chance, Clock, WallClock};
 
 /// How one look ended.
@@ -61,6 +61,7 @@ pub(super) fn run(file: Option<&Path>, as_json: bool) -> anyhow::Result<ExitCode
         let mut findings = look_at_cube(&settings, &clock).await?;
         findings.push(look_at_ledger(&settings, &clock).await);
         findings.extend(exposed(&settings).into_iter().map(|says| finding("exposure", Mark::Warning, says)));
+        findings.extend(settings.unheeded().into_iter().map(|says| finding("setting", Mark::Warning, says)));
         findings.extend(unlimited(&settings));
         anyhow::Ok(findings)
     })?;
@@ -95,9 +96,9 @@ fn in_words(settings: &Settings, findings: &[Finding]) -> String {
 /// Reachability, and whether Cube takes the warden's own key.
 async fn look_at_cube(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<Finding>> {
     let metrics = Arc::new(Metrics::new(Names { calls: Call::all_names(), mends: &[] }, []));
-    let transport = transport(settings, &metrics, clock, Asker::Task)?;
     let cube = &settings.cube;
-    let client = Client::new(transport, cube.api_key.clone(), cube.budgets, Arc::clone(clock));
+    let client =
+        Client::new(ways(settings, &metrics, clock)?, cube.api_key.clone(), cube.budgets, Arc::clone(clock));
     let base = &cube.base;
     if !client.is_up().await {
         let says = format!(

@@ -4,6 +4,7 @@
 
 use super::load;
 use super::warden::Warden;
+use crate::calls::settings::Tenancy;
 use crate::config::{Difference, Settings};
 
 use std::path::PathBuf;
@@ -35,12 +36,27 @@ impl Reloading {
                 return;
             }
         };
+        if opens_up(&self.started, &read) {
+            tracing::error!(
+                "the configuration was not reloaded; nothing changed: it names no tenant any more, which would open this \
+                 warden to everybody; restart it if that is meant"
+            );
+            return;
+        }
         let at_once = Settings::reloadable_difference(&self.last, &read).at_once;
         let after_restart = Settings::reloadable_difference(&self.started, &read).after_restart;
         warden.reload(&in_force(&self.started, &read));
+        for warning in read.unheeded() {
+            tracing::warn!("{warning}");
+        }
         self.last = read;
         tell(&Difference { at_once, after_restart });
     }
+}
+
+/// A file that lost its tenants (cut off by a save that was not finished) must not turn a governed platform open.
+fn opens_up(started: &Settings, read: &Settings) -> bool {
+    matches!(started.calls.tenancy, Tenancy::Tenants(_)) && read.calls.tenancy == Tenancy::Open
 }
 
 /// The settings that were just read, but what needs a restart is as it was at the start.
@@ -85,5 +101,17 @@ mod tests {
         assert_eq!(held.calls.write_path, started.calls.write_path);
         assert_eq!(held.calls.policies, read.calls.policies);
         assert_eq!(held.calls.admission, read.calls.admission);
+    }
+
+    #[test]
+    fn a_file_that_lost_its_tenants_does_not_open_the_warden_to_everybody() {
+        let settings = |text: &str| config::load(text, []).unwrap();
+        let tenants = format!(
+            "[[tenant]]\nname = \"a\"\nkeys_sha256 = [\"{}\"]\nbuckets = [\"a/prod\"]\n",
+            "1".repeat(64)
+        );
+        let (closed, open) = (settings(&tenants), settings(""));
+        assert!(opens_up(&closed, &open));
+        assert!(!opens_up(&closed, &closed) && !opens_up(&open, &closed) && !opens_up(&open, &open));
     }
 }

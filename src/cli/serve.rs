@@ -56,7 +56,7 @@ async fn live(file: Option<PathBuf>, settings: Settings, since: Stopwatch) -> an
     let warden = Warden::build(&settings, store, Arc::clone(&clock), Arc::new(Chance::from_os())).await?;
     let sockets = Sockets::bind(&settings).await?;
     greet(&settings, &warden, &sockets, since);
-    let serving = Serving::start(&warden, sockets);
+    let serving = Serving::start(&warden, sockets, Arc::clone(&clock));
     let mut reloading = Reloading::new(file, settings.clone());
     while signals.next().await == Told::Reload {
         reloading.reload(&warden);
@@ -149,7 +149,7 @@ struct Serving {
 }
 
 impl Serving {
-    fn start(warden: &Warden, sockets: Sockets) -> Self {
+    fn start(warden: &Warden, sockets: Sockets, clock: Arc<dyn Clock>) -> Self {
         let ((accept, accepting), (work, working)) = (watch::channel(false), watch::channel(false));
         let (listener, address) = sockets.proxy;
         let mut service = proxy::service("proxy", Arc::clone(&warden.proxy), &address.to_string());
@@ -158,7 +158,7 @@ impl Serving {
             service.start_service(Some(fds), accepting, 1).await;
         });
         // The operator's view goes on until the very end: a drain that hangs is when it is wanted most.
-        tokio::spawn(admin::listen(sockets.admin.0, Arc::clone(&warden.admin)));
+        tokio::spawn(admin::listen(sockets.admin.0, Arc::clone(&warden.admin), clock));
         let tasks = tokio::spawn(Arc::clone(&warden.tasks).run(working));
         Self { accept, proxy, work, tasks }
     }
@@ -216,7 +216,7 @@ fn greet(settings: &Settings, warden: &Warden, sockets: &Sockets, since: Stopwat
         took_ms = millis(since.elapsed()),
         "cubewarden serves"
     );
-    for warning in check::exposed(settings) {
+    for warning in check::exposed(settings).into_iter().chain(settings.unheeded()) {
         tracing::warn!("{warning}");
     }
 }

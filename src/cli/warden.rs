@@ -18,10 +18,10 @@ use crate::calls::seam::{Caller, Calls, Reply, Route};
 use crate::calls::settings::{Adopt, Mode};
 use crate::config::Settings;
 use crate::cube::api::LabelNames;
-use crate::cube::client::Client;
+use crate::cube::client::{Client, Ways};
 use crate::cube::transport::{self, ClockTimer, Transport};
-use crate::deeds::Deeds;
-use crate::ids::Bucket;
+use crate::deeds::{self, Deeds};
+use crate::ids::{Bucket, OTHER};
 use crate::ledger::{self, Ledger};
 use crate::proxy::{self, Ending, Finished, Observer, Proxy};
 use crate::rules::entry::Timing;
@@ -85,11 +85,19 @@ impl Warden {
         let seed = Chance::from_os();
         let ledger = Ledger::open(store, ledger_settings, seed).await.context("open the ledger")?;
         let ledger = Arc::new(ledger);
-        let own = transport(settings, &metrics, &clock, Asker::Call)?;
-        let cube = Client::new(own, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
+        let ways = ways(settings, &metrics, &clock)?;
+        let cube =
+            Client::new(ways, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
         let cube = Arc::new(cube);
-        let wakes = settings.tasks.deletes.max_wakes;
-        let deeds = Deeds::new(Arc::clone(&ledger), Arc::clone(&cube), Arc::clone(&clock), wakes);
+        let deletes = &settings.tasks.deletes;
+        let limits = deeds::Limits { most_wakes: deletes.max_wakes, client_wait: deletes.client_wait };
+        let deeds = Deeds::new(
+            Arc::clone(&ledger),
+            Arc::clone(&cube),
+            Arc::clone(&metrics),
+            Arc::clone(&clock),
+            limits,
+        );
         let deeds = Arc::new(deeds);
         let governor = Arc::new(Governor::new(
             settings.calls.clone(),
@@ -211,10 +219,25 @@ impl Observer for Counted {
         if finished.ending == Ending::Panicked {
             self.0.panicked();
         }
+        if let Some(reason) = finished.refused {
+            self.0.refused(reason, OTHER);
+        }
     }
 }
 
-pub(super) fn transport(
+/// The client's ways to Cube, each measured under its own name.
+pub(super) fn ways(
+    settings: &Settings,
+    metrics: &Arc<Metrics>,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Ways> {
+    Ok(Ways {
+        carried: transport(settings, metrics, clock, Asker::Call)?,
+        own: transport(settings, metrics, clock, Asker::Task)?,
+    })
+}
+
+fn transport(
     settings: &Settings,
     metrics: &Arc<Metrics>,
     clock: &Arc<dyn Clock>,
@@ -236,7 +259,8 @@ pub(super) fn transport(
 
 fn skin(settings: &Settings) -> proxy::Settings {
     proxy::Settings {
-        request_ids: settings.calls.mode != Mode::Transparent,
+        // In the other modes nothing is put into what passes.
+        request_ids: settings.calls.mode == Mode::Enforce,
         answer_limit: settings.proxy.answer_timeout,
         body_patience: settings.proxy.body_timeout,
         idle: settings.proxy.idle,

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -13,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 
 use super::api::{Detail, Listed};
-use super::outcome::{self, Absence, Asked};
+use super::outcome::{self, Absence, Asked, Outcome};
 use super::profile::{Probe, Profile};
 use super::settings::{ApiKey, Budgets};
 use super::transport::{Transport, TransportError};
@@ -25,6 +26,10 @@ use crate::time::Clock;
 const MARGIN: Duration = Duration::from_secs(5);
 /// How long a sandbox is woken for in order to be deleted, in seconds.
 const WOKEN_SECONDS: u32 = 60;
+/// Names the next page of a list.
+pub const NEXT_TOKEN: &str = "x-next-token";
+/// So many pages of one list are followed; a list that goes on after that has no end.
+pub const MOST_PAGES: usize = 100;
 /// The header of Cube's and E2B's keys.
 pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -82,35 +87,44 @@ pub enum Killed {
     Wait(Duration),
     /// It is paused, and this Cube does not delete paused ones.
     Paused,
+    /// Cube refused, or was not reached: nothing was done.
+    Refused(String),
     /// Nothing can be concluded.
     Unclear(String),
 }
 
+/// The two ways to Cube, so that what clients wait for and what the warden asks by itself are measured apart.
+#[derive(Clone, Debug)]
+pub struct Ways {
+    /// For clients' calls that are carried further.
+    pub carried: Transport,
+    /// For the warden's own questions and deeds.
+    pub own: Transport,
+}
+
 /// The Cube API, as one warden uses it.
 pub struct Client {
-    transport: Transport,
+    ways: Ways,
     api_key: Option<ApiKey>,
     budgets: Budgets,
     clock: Arc<dyn Clock>,
     profile: ArcSwap<Profile>,
+    /// Cube has turned away a call of the warden's own that had no key.
+    wants_key: AtomicBool,
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("transport", &self.transport).finish_non_exhaustive()
+        f.debug_struct("Client").field("ways", &self.ways).finish_non_exhaustive()
     }
 }
 
 impl Client {
-    /// A client over `transport`.
+    /// A client over these ways.
     #[must_use]
-    pub fn new(
-        transport: Transport,
-        api_key: Option<ApiKey>,
-        budgets: Budgets,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        Self { transport, api_key, budgets, clock, profile: ArcSwap::default() }
+    pub fn new(ways: Ways, api_key: Option<ApiKey>, budgets: Budgets, clock: Arc<dyn Clock>) -> Self {
+        let (profile, wants_key) = (ArcSwap::default(), AtomicBool::new(false));
+        Self { ways, api_key, budgets, clock, profile, wants_key }
     }
 
     /// What is known of this Cube.
@@ -162,12 +176,27 @@ impl Client {
         if lent.is_empty() { Credential::Own } else { Credential::Lent(lent) }
     }
 
+    /// Is Cube the only one that can judge a caller's key? So it is where the warden has none of its own to show, and the
+    /// caller has one, or Cube is known to want one.
+    #[must_use]
+    pub fn judges(&self, credential: &Credential) -> bool {
+        self.api_key.is_none() && (!credential.is_own() || self.wants_key.load(Ordering::Relaxed))
+    }
+
     /// Puts Cube's own key in the place of the caller's credential, where the warden has one.
     pub fn swap_credential(&self, headers: &mut HeaderMap) {
         if let Some(key) = &self.api_key {
             headers.remove(header::AUTHORIZATION);
             headers.remove(API_KEY);
             insert_key(headers, key);
+        }
+    }
+
+    /// Takes the caller's credential away where Cube gets the warden's own key: what is open to all needs neither.
+    pub fn drop_credential(&self, headers: &mut HeaderMap) {
+        if self.api_key.is_some() {
+            headers.remove(header::AUTHORIZATION);
+            headers.remove(API_KEY);
         }
     }
 
@@ -187,7 +216,8 @@ impl Client {
             head.headers.remove(name);
         }
         let budget = self.budget(pace);
-        self.transport.send(Request::from_parts(head, body), budget, self.clock.as_ref()).await
+        let request = Request::from_parts(head, body);
+        self.ways.carried.send(request, budget, self.clock.as_ref()).await
     }
 
     /// GET of one sandbox.
@@ -216,7 +246,8 @@ impl Client {
         let path = format!("/sandboxes/{sandbox}");
         let answer = match self.ask(Method::DELETE, &path, None, Pace::Call, credential).await {
             Ok(answer) => answer,
-            Err(error) => return Killed::Unclear(format!("DELETE: {error}")),
+            Err(error @ TransportError::NotSent(_)) => return Killed::Refused(format!("DELETE: {error}")),
+            Err(error @ TransportError::Lost(_)) => return Killed::Unclear(format!("DELETE: {error}")),
         };
         let (status, body) = (answer.status().as_u16(), answer.body());
         if outcome::absence(Asked::Delete, status, body, &self.profile()) == Absence::Proven {
@@ -230,7 +261,11 @@ impl Client {
         if outcome::paused_refuses_delete(status, body) {
             return Killed::Paused;
         }
-        Killed::Unclear(format!("DELETE was answered {status}"))
+        let said = format!("DELETE was answered {status}");
+        match outcome::outcome(Asked::Write, status, body) {
+            Outcome::Refused { .. } => Killed::Refused(said),
+            Outcome::Done | Outcome::Unknown => Killed::Unclear(said),
+        }
     }
 
     /// Wakes a paused sandbox in order to delete it: auto-pause off, a short timeout.
@@ -251,18 +286,42 @@ impl Client {
         Err(said)
     }
 
-    /// Everything that Cube lists.
+    /// Everything that Cube lists, on all its pages.
     ///
     /// # Errors
     /// In words, if the list failed or cannot be read whole.
     pub async fn list(&self, credential: &Credential) -> Result<Vec<Listed>, ListFailed> {
-        let answer = self.ask(Method::GET, "/v2/sandboxes", None, Pace::Call, credential).await;
+        let (mut all, mut path) = (Vec::new(), "/v2/sandboxes".to_owned());
+        for _ in 0..MOST_PAGES {
+            let (page, next) = self.page(&path, credential).await?;
+            all.extend(page);
+            let Some(next) = next else { return Ok(all) };
+            let mut query = form_urlencoded::Serializer::for_suffix("/v2/sandboxes?".to_owned(), 14);
+            let next = query.append_pair("nextToken", &next).finish();
+            if next == path {
+                return Ok(all);
+            }
+            path = next;
+        }
+        Err(ListFailed::Unclear("the list has too many pages".to_owned()))
+    }
+
+    /// One page of it, and the token of the next.
+    async fn page(
+        &self,
+        path: &str,
+        credential: &Credential,
+    ) -> Result<(Vec<Listed>, Option<String>), ListFailed> {
+        let answer = self.ask(Method::GET, path, None, Pace::Call, credential).await;
         let answer = answer.map_err(|error| ListFailed::Unclear(error.to_string()))?;
         match answer.status() {
             StatusCode::OK => {
-                Listed::read_all(answer.body()).map_err(|error| ListFailed::Unclear(error.to_string()))
+                let items = Listed::read_all(answer.body());
+                let next = answer.headers().get(NEXT_TOKEN).and_then(|next| next.to_str().ok());
+                let next = next.filter(|next| !next.is_empty()).map(str::to_owned);
+                Ok((items.map_err(|error| ListFailed::Unclear(error.to_string()))?, next))
             }
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(ListFailed::KeyWanted),
+            status if is_no_entry(status) => Err(ListFailed::KeyWanted),
             status => Err(ListFailed::Unclear(format!("the list was answered {}", status.as_u16()))),
         }
     }
@@ -271,8 +330,6 @@ impl Client {
     pub async fn probe(&self, probe: Probe) {
         let nobody = "0".repeat(32);
         let (method, path, body) = match probe {
-            Probe::OldPrefix => (Method::GET, "/cubeapi/v1/health".to_owned(), None),
-            Probe::Volumes => (Method::GET, "/volumes".to_owned(), None),
             Probe::TimeoutOfNobody => {
                 (Method::POST, format!("/sandboxes/{nobody}/timeout"), Some(r#"{"timeout":60}"#))
             }
@@ -313,8 +370,18 @@ impl Client {
         if body.is_some() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        self.transport.send(request, self.budget(pace), self.clock.as_ref()).await
+        let answer = self.ways.own.send(request, self.budget(pace), self.clock.as_ref()).await?;
+        if credential.is_own() && is_no_entry(answer.status()) {
+            self.wants_key.store(true, Ordering::Relaxed);
+        }
+        Ok(answer)
     }
+}
+
+/// Cube does not let this credential in.
+#[must_use]
+pub fn is_no_entry(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
 /// Why there is no list.

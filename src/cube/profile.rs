@@ -13,10 +13,6 @@ pub enum Probe {
     V2Create,
     /// `POST /v2/sandboxes/{id}/connect` (a client's connect; never sent as a probe).
     V2Connect,
-    /// `GET /cubeapi/v1/health`
-    OldPrefix,
-    /// `GET /volumes`
-    Volumes,
     /// `POST /sandboxes/0../timeout {"timeout":60}`
     TimeoutOfNobody,
     /// `DELETE /sandboxes/0..`
@@ -30,10 +26,6 @@ pub struct Profile {
     pub has_v2_create: Option<bool>,
     /// It connects under `/v2` (no Cube up to 0.7).
     pub has_v2_connect: Option<bool>,
-    /// It answers under `/cubeapi/v1` too (up to 0.5).
-    pub has_old_prefix: Option<bool>,
-    /// It has volumes (from 0.6).
-    pub has_volumes: Option<bool>,
     /// It heeds `autoPause` at the top level (from 0.7); else it must be told by `lifecycle`.
     pub heeds_auto_pause: Option<bool>,
     /// It answers 204 to the DELETE of an id that it never had (0.1): such a 204 proves nothing.
@@ -53,8 +45,6 @@ impl Profile {
         match probe {
             Probe::V2Create => next.has_v2_create = there,
             Probe::V2Connect => next.has_v2_connect = there,
-            Probe::OldPrefix => next.has_old_prefix = there,
-            Probe::Volumes => next.has_volumes = there,
             // from 0.7 on an unknown sandbox is a 404 here too, and the same builds heed autoPause
             Probe::TimeoutOfNobody => next.heeds_auto_pause = Some(status == 404 && !body.is_empty()),
             Probe::DeleteOfNobody => next.deletes_anything = Some((200..300).contains(&status)),
@@ -67,13 +57,6 @@ impl Profile {
     #[must_use]
     pub fn lifecycle_needed(&self) -> bool {
         self.heeds_auto_pause != Some(true)
-    }
-
-    /// How long it lets pause, resume and connect take, in seconds. In doubt the longer, for an answer that comes is
-    /// worth more than one given up.
-    #[must_use]
-    pub fn pause_budget_seconds(&self) -> u32 {
-        if self.heeds_auto_pause == Some(false) { 30 } else { 120 }
     }
 }
 
@@ -97,39 +80,27 @@ mod tests {
         let old = learned(&[
             (Probe::V2Create, 405, b""),
             (Probe::V2Connect, 404, b""),
-            (Probe::OldPrefix, 200, br#"{"status":"ok","sandboxes":0}"#),
-            (Probe::Volumes, 404, b""),
             (Probe::TimeoutOfNobody, 500, MASTER),
             (Probe::DeleteOfNobody, 404, NOBODY),
         ]);
         let expected = Profile {
             has_v2_create: Some(false),
             has_v2_connect: Some(false),
-            has_old_prefix: Some(true),
-            has_volumes: Some(false),
             heeds_auto_pause: Some(false),
             deletes_anything: Some(false),
         };
         assert_eq!(old, expected);
-        assert!(old.lifecycle_needed() && old.pause_budget_seconds() == 30);
-        let new = learned(&[
-            (Probe::OldPrefix, 404, b""),
-            (Probe::Volumes, 200, b"[]"),
-            (Probe::TimeoutOfNobody, 404, NOBODY),
-            (Probe::V2Create, 201, b"{}"),
-        ]);
-        assert_eq!(
-            (new.has_old_prefix, new.has_volumes, new.has_v2_create),
-            (Some(false), Some(true), Some(true))
-        );
-        assert!(!new.lifecycle_needed() && new.pause_budget_seconds() == 120);
+        assert!(old.lifecycle_needed());
+        let new = learned(&[(Probe::TimeoutOfNobody, 404, NOBODY), (Probe::V2Create, 201, b"{}")]);
+        assert_eq!(new.has_v2_create, Some(true));
+        assert!(!new.lifecycle_needed());
     }
 
     #[test]
     fn an_answer_of_somebody_else_teaches_nothing() {
         for status in [401, 403, 408, 429, 502, 503, 504] {
             assert_eq!(
-                learned(&[(Probe::V2Create, status, b""), (Probe::Volumes, status, b"x")]),
+                learned(&[(Probe::V2Create, status, b""), (Probe::V2Connect, status, b"x")]),
                 Profile::default()
             );
         }

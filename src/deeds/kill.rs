@@ -1,6 +1,8 @@
 //! Killing what is condemned: DELETE, wake a paused one that refuses, confirm by GET, write down what came of it.
 
-use std::sync::{Arc, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -9,7 +11,8 @@ use super::Deeds;
 use crate::cube::client::{Credential, Killed, Seen};
 use crate::ids::{Marker, SandboxId};
 use crate::ledger::{KillReport, LedgerError};
-use crate::rules::entry::{Entry, Proof, State};
+use crate::rules::entry::{Entry, Proof, State, Struck};
+use crate::telemetry::KillResult;
 use crate::time;
 
 /// What somebody who waits for an end is told.
@@ -23,39 +26,72 @@ pub enum Ended {
     Pending,
 }
 
-/// What Cube said to one try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// Nothing that the caller need know.
-    Nothing,
-    /// It was there, and this DELETE ended it; the ledger may still wait for a call in flight before it believes so.
-    Deleted,
+/// With whose credentials one condemned sandbox may be killed.
+#[derive(Debug, Default)]
+pub(super) struct Lent {
+    /// Lent by somebody whose wish stands. The first stays.
+    standing: Option<Credential>,
+    /// Lent for wishes that are not decided yet.
+    offered: Vec<(u64, Credential)>,
+}
+
+/// Something lent for a wish that is not decided yet.
+#[must_use]
+#[derive(Debug)]
+pub struct Loan(Option<u64>);
+
+impl Lent {
+    fn take(&mut self, loan: &Loan) -> Option<Credential> {
+        let at = self.offered.iter().position(|(offered, _)| Some(*offered) == loan.0)?;
+        Some(self.offered.swap_remove(at).1)
+    }
+
+    fn credential(&self) -> Option<&Credential> {
+        self.standing.as_ref().or(self.offered.first().map(|(_, credential)| credential))
+    }
 }
 
 impl Deeds {
-    /// Remembers with whose credential a condemned sandbox may be killed.
-    pub fn lend(&self, marker: &Marker, credential: Credential) {
-        if !credential.is_own() {
-            let mut credentials = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
-            credentials.insert(marker.clone(), credential);
+    /// Offers a credential with which a sandbox may be killed, before anybody can see that it is condemned: whoever carries
+    /// that out first needs it.
+    pub fn lend(&self, marker: &Marker, credential: Credential) -> Loan {
+        if credential.is_own() {
+            return Loan(None);
+        }
+        let loan = self.loans.fetch_add(1, Ordering::Relaxed);
+        self.lent().entry(marker.clone()).or_default().offered.push((loan, credential));
+        Loan(Some(loan))
+    }
+
+    /// The wish stands: what was lent for it stays as long as the kill does, unless another's was there first.
+    pub fn keep(&self, marker: &Marker, loan: Loan) {
+        if let Some(lent) = self.lent().get_mut(marker) {
+            let offered = lent.take(&loan);
+            lent.standing = lent.standing.take().or(offered);
         }
     }
 
-    /// Forgets what was lent for a wish that came to nothing, unless a kill of that entry needs it.
-    pub fn take_back(&self, marker: &Marker) {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if !running.contains_key(marker) {
-            self.credentials.lock().unwrap_or_else(PoisonError::into_inner).remove(marker);
+    /// The wish came to nothing: what was lent for it is forgotten, and nothing of anybody else's.
+    pub fn take_back(&self, marker: &Marker, loan: Loan) {
+        let mut all = self.lent();
+        if let Some(lent) = all.get_mut(marker) {
+            lent.take(&loan);
+            if lent.standing.is_none() && lent.offered.is_empty() {
+                all.remove(marker);
+            }
         }
+    }
+
+    fn lent(&self) -> MutexGuard<'_, HashMap<Marker, Lent>> {
+        self.credentials.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tries once to kill the condemned entry of `marker`; joins a try that is under way. The try goes on in a task of
     /// its own whoever waits.
-    pub async fn kill(self: &Arc<Self>, marker: &Marker) -> Heard {
+    pub async fn kill(self: &Arc<Self>, marker: &Marker) {
         let mut done = self.start_kill(marker);
         // An error means that the try has ended: its sender is gone.
         while done.changed().await.is_ok() {}
-        *done.borrow()
     }
 
     /// How many kills are under way in this process.
@@ -65,16 +101,16 @@ impl Deeds {
     }
 
     /// Starts a try, or finds the one under way; what is returned closes when the try has ended.
-    pub fn start_kill(self: &Arc<Self>, marker: &Marker) -> watch::Receiver<Heard> {
+    pub fn start_kill(self: &Arc<Self>, marker: &Marker) -> watch::Receiver<()> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(done) = running.get(marker) {
             return done.clone();
         }
-        let (ends, done) = watch::channel(Heard::Nothing);
+        let (ends, done) = watch::channel(());
         running.insert(marker.clone(), done.clone());
         let (deeds, marker) = (Arc::clone(self), marker.clone());
         tokio::spawn(async move {
-            let outcome = deeds.try_once(&marker, &ends).await;
+            let outcome = deeds.try_once(&marker).await;
             if let Err(error) = outcome {
                 tracing::warn!(%marker, %error, "a kill could not be written down; it is tried again");
             }
@@ -93,26 +129,26 @@ impl Deeds {
         }
     }
 
-    async fn try_once(&self, marker: &Marker, tell: &watch::Sender<Heard>) -> Result<(), LedgerError> {
+    async fn try_once(&self, marker: &Marker) -> Result<(), LedgerError> {
         let Some(entry) = self.ledger.entry(marker).await? else { return Ok(()) };
         let (State::Killing(_) | State::Quarantined(_)) = entry.state else { return Ok(()) };
         let Some(sandbox) = &entry.sandbox else { return Ok(()) };
         let credential = self.credential(marker);
         let (report, why) = self.attempt(sandbox, &credential).await;
-        if report == KillReport::Proof(Proof::Deleted) {
-            tell.send_replace(Heard::Deleted);
-        }
         let after = self.ledger.kill_tried(marker, report, &why).await?;
         if after.as_ref().is_none_or(|entry| !entry.charged()) {
-            self.credentials.lock().unwrap_or_else(PoisonError::into_inner).remove(marker);
+            self.lent().remove(marker);
         }
-        log_progress(&entry, after.as_ref(), &why);
+        if let Some(after) = &after {
+            self.metrics.killed(result(&entry, after));
+            log_progress(&entry, after, &why);
+        }
         Ok(())
     }
 
     fn credential(&self, marker: &Marker) -> Credential {
-        let credentials = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
-        credentials.get(marker).cloned().unwrap_or_else(|| self.cube.own_credential())
+        let lent = self.lent().get(marker).and_then(Lent::credential).cloned();
+        lent.unwrap_or_else(|| self.cube.own_credential())
     }
 
     /// One try: what came of it, and in words.
@@ -121,6 +157,7 @@ impl Deeds {
             Killed::Proof(proof) => (KillReport::Proof(proof), proof.name().to_owned()),
             Killed::Wait(wait) => (KillReport::Wait(wait), "Cube asked to wait".to_owned()),
             Killed::Paused => self.wake_and_delete(sandbox, credential).await,
+            Killed::Refused(why) => (KillReport::Failed, why),
             Killed::Unclear(why) => self.confirm(sandbox, credential, why).await,
         }
     }
@@ -137,6 +174,7 @@ impl Deeds {
             Killed::Proof(proof) => self.confirm_woken(sandbox, credential, proof).await,
             Killed::Wait(wait) => (KillReport::Wait(wait), "Cube asked to wait".to_owned()),
             Killed::Paused => (KillReport::Failed, "it refuses to go even after it was woken".to_owned()),
+            Killed::Refused(why) => (KillReport::Failed, why),
             Killed::Unclear(why) => self.confirm(sandbox, credential, why).await,
         }
     }
@@ -163,35 +201,26 @@ impl Deeds {
     ) -> (KillReport, String) {
         match self.cube.get(sandbox, credential).await {
             Seen::Absent => (KillReport::Proof(Proof::GetNotFound), Proof::GetNotFound.name().to_owned()),
-            Seen::Here(_) | Seen::Unclear(_) => (KillReport::Failed, why),
+            Seen::Here(_) | Seen::Unclear(_) => (KillReport::Unclear, why),
         }
     }
 
-    /// Kills the condemned entry of `marker` and waits for the end, at most `patience`.
+    /// Kills the condemned entry of `marker` and waits for the end, at most as long as a client would.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails; the intent stands and is carried out later.
-    pub async fn kill_and_wait(
-        self: &Arc<Self>,
-        marker: &Marker,
-        patience: Duration,
-    ) -> Result<Ended, LedgerError> {
-        let wait = time::within(self.clock.as_ref(), patience, self.until_ended(marker)).await;
+    pub async fn kill_and_wait(self: &Arc<Self>, marker: &Marker) -> Result<Ended, LedgerError> {
+        let wait = time::within(self.clock.as_ref(), self.client_wait, self.until_ended(marker)).await;
         wait.unwrap_or(Ok(Ended::Pending))
     }
 
     async fn until_ended(self: &Arc<Self>, marker: &Marker) -> Result<Ended, LedgerError> {
-        let mut heard = Heard::Nothing;
         loop {
-            if self.kill(marker).await == Heard::Deleted {
-                heard = Heard::Deleted;
-            }
+            self.kill(marker).await;
             // Without its record: the create that made the sandbox was settled, and goes on with the kill.
             let Some(entry) = self.ledger.entry(marker).await? else { return Ok(Ended::Pending) };
-            match (ended(&entry), heard) {
-                (Some(Ended::NotFound), Heard::Deleted) => return Ok(Ended::Deleted),
-                (Some(ended), _) => return Ok(ended),
-                (None, _) => {}
+            if let Some(ended) = ended(&entry) {
+                return Ok(ended);
             }
             // Not before its appointment; the background task may come first, which is as good.
             let now = self.ledger.now().await?;
@@ -205,14 +234,25 @@ fn ended(entry: &Entry) -> Option<Ended> {
     match &entry.state {
         State::Gone { proof: Proof::Deleted, .. } => Some(Ended::Deleted),
         State::Gone { .. } => Some(Ended::NotFound),
-        State::Killing(kill) | State::Quarantined(kill) if kill.absent_once => Some(Ended::NotFound),
+        State::Killing(kill) | State::Quarantined(kill) if kill.absent_once => {
+            Some(if kill.struck == Struck::Never { Ended::NotFound } else { Ended::Deleted })
+        }
         State::Quarantined(_) => Some(Ended::Pending),
         _ => None,
     }
 }
 
-fn log_progress(before: &Entry, after: Option<&Entry>, why: &str) {
-    let Some(after) = after else { return };
+/// What a try came to, by what was written down.
+fn result(before: &Entry, after: &Entry) -> KillResult {
+    match (&before.state, &after.state) {
+        (_, State::Gone { proof: Proof::Deleted, .. }) => KillResult::Gone,
+        (_, State::Gone { .. }) => KillResult::AlreadyGone,
+        (State::Killing(_), State::Quarantined(_)) => KillResult::Quarantined,
+        _ => KillResult::Failed,
+    }
+}
+
+fn log_progress(before: &Entry, after: &Entry, why: &str) {
     match (&before.state, &after.state) {
         (State::Killing(_), State::Quarantined(_)) => {
             tracing::error!(marker = %after.marker, why, "a condemned sandbox cannot be killed: quarantined, still charged");

@@ -103,7 +103,7 @@ impl Ledger {
             key.claim_in(&mut batch, &ask.marker, now);
         }
         batch.log.push(Decision::about(&entry, "admitted", "slot taken").at(now).encode());
-        match self.store.commit(batch).await? {
+        match self.write(batch).await? {
             Committed::Done(_) => Ok(Reserved::Slot(Box::new(entry))),
             Committed::Full { set, held } => {
                 let limit_of = if set == Set::AllSlots { FullWhere::Global } else { FullWhere::Bucket };

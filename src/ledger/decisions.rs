@@ -18,7 +18,7 @@ use crate::time::{UnixMillis, parse_rfc3339};
 /// How many of the oldest records are looked at when the log is trimmed.
 const LOOK: usize = 1000;
 /// Of each reason so many notes are written in full at a time; the rest are counted in one record.
-const MOST_OF_A_REASON: u64 = 32;
+const MOST_OF_A_REASON: u64 = 4;
 
 /// Decisions that changed nothing and are not written yet.
 #[derive(Debug, Default)]
@@ -143,7 +143,7 @@ impl Ledger {
     async fn append(&self, notes: &[Decision]) -> Result<usize, LedgerError> {
         let now = self.now().await?;
         let log = notes.iter().map(|note| note.clone().at(now).encode()).collect();
-        self.store.commit(Batch { log, ..Batch::default() }).await?;
+        self.write(Batch { log, ..Batch::default() }).await?;
         Ok(notes.len())
     }
 

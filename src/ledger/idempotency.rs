@@ -36,6 +36,24 @@ pub enum Claim {
     Mismatch,
 }
 
+/// Whether a repeated create had to be claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claiming {
+    /// Its answer was lost, and this repetition has claimed what was found.
+    Now,
+    /// It was answered, or claimed before.
+    NotNeeded,
+}
+
+/// A create that was asked for again.
+#[derive(Clone, Debug)]
+pub struct Repeated {
+    /// What it made.
+    pub entry: Entry,
+    /// Whether it is claimed by this.
+    pub claim: Claiming,
+}
+
 impl IdempotencyKey {
     /// The key that `tenant` presents for a request made of `parts`.
     #[must_use]
@@ -93,12 +111,15 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
-    pub async fn claimed(&self, marker: &Marker) -> Result<Option<Entry>, LedgerError> {
+    pub async fn claimed(&self, marker: &Marker) -> Result<Option<Repeated>, LedgerError> {
         let timing = self.settings.timing;
         let claimed = self
             .change(marker, |entry, now| match (entry.claim_until, entry.clone().claimed(now, &timing)) {
-                (Some(_), Ok(next)) => super::Step::Write(Box::new(next.clone()), None, Some(next)),
-                (None, Ok(_)) => super::Step::Keep(Some(entry)),
+                (Some(_), Ok(next)) => {
+                    let repeated = Repeated { entry: next.clone(), claim: Claiming::Now };
+                    super::Step::Write(Box::new(next), None, Some(repeated))
+                }
+                (None, Ok(_)) => super::Step::Keep(Some(Repeated { entry, claim: Claiming::NotNeeded })),
                 (_, Err(_)) => super::Step::Keep(None),
             })
             .await?;

@@ -56,7 +56,7 @@ impl Ledger {
             join: vec![(Set::Instances, self.instance.to_string())],
             ..Batch::default()
         };
-        self.store.commit(batch).await?;
+        self.write(batch).await?;
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl Ledger {
             ..Batch::default()
         };
         // Moved: it was not dead after all, or another warden has forgotten it.
-        self.store.commit(batch).await?;
+        self.write(batch).await?;
         Ok(())
     }
 }

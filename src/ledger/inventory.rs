@@ -110,7 +110,7 @@ impl Ledger {
                 put: vec![(Key::Meta, schema::encode(&meta))],
                 ..Batch::default()
             };
-            if matches!(self.store.commit(batch).await?, Committed::Done(_)) {
+            if matches!(self.write(batch).await?, Committed::Done(_)) {
                 return Ok(());
             }
         }
@@ -153,7 +153,7 @@ impl Ledger {
         let mut batch = erase(&entry, version);
         self.purge_indexes(&entry, &mut batch).await?;
         // Moved: it rose again, or another warden purged it. Either way there is nothing left to do here.
-        self.store.commit(batch).await?;
+        self.write(batch).await?;
         Ok(())
     }
 

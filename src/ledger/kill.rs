@@ -5,13 +5,16 @@ use std::time::Duration;
 use super::{Decision, Ledger, LedgerError, Step};
 use crate::ids::{Generation, Marker, SandboxId};
 use crate::rules::delete::{self, Decision as May};
-use crate::rules::entry::{Actor, Birth, Entry, KillFailure, Proof, State, Unfit};
+use crate::rules::entry::{Actor, Birth, Entry, KillFailure, Proof, State, Struck, Unfit};
+use crate::time::UnixMillis;
 
 /// What became of a wish to end a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condemned {
     /// It is condemned, by this wish or an earlier one.
     Yes,
+    /// It has ended, and whoever asked for that is told so now.
+    Ended,
     /// Dead already, or never there.
     NotFound,
     /// A stale generation; nothing was done.
@@ -27,8 +30,21 @@ pub enum KillReport {
     Proof(Proof),
     /// Cube said when to ask again.
     Wait(Duration),
-    /// Unclear or refused.
+    /// A DELETE went out, and nobody knows what came of it.
+    Unclear,
+    /// Cube refused, or could not be asked.
     Failed,
+}
+
+impl KillReport {
+    /// Whether this try reached the sandbox. Only after a DELETE without an answer is a GET asked for proof.
+    fn struck(self) -> Struck {
+        match self {
+            Self::Proof(Proof::Deleted) => Struck::Surely,
+            Self::Proof(Proof::GetNotFound) | Self::Unclear => Struck::Maybe,
+            Self::Proof(_) | Self::Wait(_) | Self::Failed => Struck::Never,
+        }
+    }
 }
 
 impl Ledger {
@@ -52,14 +68,15 @@ impl Ledger {
                     }
                     Err(_) => Step::Keep(Condemned::Later),
                 },
-                May::Join => match entry.state {
-                    State::Quarantined(_) => match entry.hurry(now) {
-                        Ok(next) => Step::Write(Box::new(next), None, Condemned::Yes),
-                        Err(_) => Step::Keep(Condemned::Yes),
-                    },
-                    _ => Step::Keep(Condemned::Yes),
+                May::Join => match joined(entry, actor, now) {
+                    Some(next) => Step::Write(Box::new(next), None, Condemned::Yes),
+                    None => Step::Keep(Condemned::Yes),
                 },
-                May::NotFound => Step::Keep(Condemned::NotFound),
+                // Answered already, or not by a DELETE of ours: that stays a 404.
+                May::NotFound => match entry.repay().filter(|_| actor == Actor::Client) {
+                    Some(next) => Step::Write(Box::new(next), None, Condemned::Ended),
+                    None => Step::Keep(Condemned::NotFound),
+                },
                 May::Fenced => {
                     // Nothing changes, but the stale wish is evidence worth keeping.
                     let decision = Decision::about(&entry, "fenced", why).by(actor);
@@ -70,6 +87,19 @@ impl Ledger {
             .await?;
         self.wake();
         Ok(condemned.unwrap_or(Condemned::NotFound))
+    }
+
+    /// A client that asked for the end of `marker` goes without having been told of it.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn owe(&self, marker: &Marker) -> Result<(), LedgerError> {
+        self.change(marker, |entry, _now| {
+            let next = entry.clone().owe();
+            if next == entry { Step::Keep(()) } else { Step::Write(Box::new(next), None, ()) }
+        })
+        .await
+        .map(|_| ())
     }
 
     /// Writes down how a try to kill went. Returns the entry as it is now.
@@ -85,17 +115,20 @@ impl Ledger {
         let timing = self.settings.timing;
         self.change(marker, |entry, now| {
             let quarantined = matches!(entry.state, State::Quarantined(_));
+            let entry = entry.struck(report.struck());
             let next = match report {
                 KillReport::Proof(proof) => match entry.clone().absent(proof, now, &timing) {
                     Err(Unfit::Busy) => {
-                        let (deleted, wait) = (proof == Proof::Deleted, Duration::from_secs(1));
-                        entry.kill_failed(KillFailure::InFlight { deleted, wait }, now, &timing)
+                        let wait = Duration::from_secs(1);
+                        entry.kill_failed(KillFailure::InFlight { wait }, now, &timing)
                     }
                     Err(Unfit::Newborn) => entry.kill_failed(KillFailure::TooYoung, now, &timing),
                     settled => settled,
                 },
                 KillReport::Wait(wait) => entry.kill_failed(KillFailure::NotYet { wait }, now, &timing),
-                KillReport::Failed => entry.kill_failed(KillFailure::Failed, now, &timing),
+                KillReport::Failed | KillReport::Unclear => {
+                    entry.kill_failed(KillFailure::Failed, now, &timing)
+                }
             };
             let Ok(next) = next else { return Step::Keep(None) };
             let decision = match &next.state {
@@ -144,5 +177,16 @@ impl Ledger {
         .await?;
         self.wake();
         Ok(risen.into_inner())
+    }
+}
+
+/// What somebody's joining changes in a kill: a quarantined one is tried at once, and a client that was owed its end waits
+/// for it again. `None`: nothing.
+fn joined(entry: Entry, actor: Actor, now: UnixMillis) -> Option<Entry> {
+    let waits = entry.clone().repay().filter(|_| actor == Actor::Client);
+    let hurries = matches!(entry.state, State::Quarantined(_));
+    match (waits, hurries) {
+        (waits, false) => waits,
+        (waits, true) => waits.unwrap_or(entry).hurry(now).ok(),
     }
 }

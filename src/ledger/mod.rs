@@ -22,7 +22,7 @@ use tokio::sync::{Notify, watch};
 
 pub use admission::{Ask, Full, FullWhere, Limits, Reserved};
 pub use decisions::Decision;
-pub use idempotency::{Claim, IdempotencyKey};
+pub use idempotency::{Claim, Claiming, IdempotencyKey, Repeated};
 pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
 pub use kill::{Condemned, KillReport};
@@ -90,6 +90,8 @@ pub struct Ledger {
     known: Mutex<HashMap<SandboxId, Known>>,
     notes: Mutex<decisions::Notes>,
     work: Notify,
+    /// Why the last write failed; a store that can be read but not written is of no use to anybody.
+    write_error: Mutex<Option<String>>,
 }
 
 /// What a rule made of an entry.
@@ -125,6 +127,7 @@ impl Ledger {
             known: Mutex::default(),
             notes: Mutex::default(),
             work: Notify::new(),
+            write_error: Mutex::default(),
         })
     }
 
@@ -197,6 +200,20 @@ impl Ledger {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(sandbox).cloned()
     }
 
+    /// Why the last write failed; `None` once one has succeeded.
+    #[must_use]
+    pub fn write_error(&self) -> Option<String> {
+        self.write_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Every write of the ledger.
+    async fn write(&self, batch: Batch) -> Result<Committed, StoreError> {
+        let committed = self.store.commit(batch).await;
+        let error = committed.as_ref().err().map(ToString::to_string);
+        *self.write_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        committed
+    }
+
     fn remember(&self, entry: &Entry) {
         let Some(sandbox) = &entry.sandbox else { return };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -234,7 +251,7 @@ impl Ledger {
 
     /// Commits a batch that leads to `entry`; false if something had moved.
     async fn commit(&self, batch: Batch, entry: &Entry) -> Result<bool, LedgerError> {
-        match self.store.commit(batch).await? {
+        match self.write(batch).await? {
             Committed::Done(_) => {
                 self.remember(entry);
                 Ok(true)
@@ -262,7 +279,8 @@ impl Ledger {
         let key = Key::Sandbox(sandbox.clone());
         let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
         let Some(marker) = marker_in(&key, &snapshot.records[0])? else { return Ok(None) };
-        let entry = self.entry(&marker).await?;
+        // An entry of another Cube is not this one's sandbox, whatever its id.
+        let entry = self.entry(&marker).await?.filter(|entry| self.is_here(entry));
         if let Some(entry) = &entry {
             self.remember(entry);
         }

@@ -6,7 +6,8 @@ use crate::store::schema::{self, Key, Object, Set};
 use crate::store::{Batch, Snapshot};
 
 impl Ledger {
-    /// Records whose an object is. The first record stands.
+    /// Records whose a newly made object is. What Cube has just made is new: a record that stands there from before is of
+    /// one that is gone, and gives way.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
@@ -19,14 +20,12 @@ impl Ledger {
         let key = Key::Object(kind, id.to_owned());
         let now = self.now().await?;
         let object = Object { bucket: bucket.to_string(), since: now.0 };
-        self.store
-            .commit(Batch {
-                expect: vec![(key.clone(), 0)],
-                put: vec![(key, schema::encode(&object))],
-                join: vec![(Set::Objects(kind), id.to_owned())],
-                ..Batch::default()
-            })
-            .await?;
+        self.write(Batch {
+            put: vec![(key, schema::encode(&object))],
+            join: vec![(Set::Objects(kind), id.to_owned())],
+            ..Batch::default()
+        })
+        .await?;
         Ok(())
     }
 
@@ -59,18 +58,34 @@ impl Ledger {
         keys.iter().zip(records).map(bucket).collect()
     }
 
-    /// Forgets an object that was deleted.
+    /// Forgets an object that was deleted, if it is in a bucket that `whose` accepts: somebody else may have made one of
+    /// the same name since, and that record stays.
     ///
     /// # Errors
-    /// [`LedgerError`] if the store fails.
-    pub async fn forget_object(&self, kind: ObjectKind, id: &str) -> Result<(), LedgerError> {
-        self.store
-            .commit(Batch {
-                remove: vec![Key::Object(kind, id.to_owned())],
+    /// [`LedgerError`] if the store fails or the record is corrupt.
+    pub async fn forget_object(
+        &self,
+        kind: ObjectKind,
+        id: &str,
+        whose: impl Fn(&Bucket) -> bool,
+    ) -> Result<(), LedgerError> {
+        let key = Key::Object(kind, id.to_owned());
+        let record = self.store.read(std::slice::from_ref(&key)).await?.records.remove(0);
+        if record.version == 0 {
+            return Ok(());
+        }
+        let object: Object = schema::decode(&record.value).map_err(|what| corrupt(&key, what))?;
+        let bucket = Bucket::parse(&object.bucket).map_err(|error| corrupt(&key, error.to_string()))?;
+        if whose(&bucket) {
+            let batch = Batch {
+                expect: vec![(key.clone(), record.version)],
+                remove: vec![key],
                 leave: vec![(Set::Objects(kind), id.to_owned())],
                 ..Batch::default()
-            })
-            .await?;
+            };
+            // Moved: it was made anew meanwhile.
+            self.write(batch).await?;
+        }
         Ok(())
     }
 }

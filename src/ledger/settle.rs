@@ -32,7 +32,25 @@ impl Ledger {
     /// [`LedgerError`] if the store fails.
     pub async fn done(&self, marker: &Marker, birth: &Birth) -> Result<Option<Entry>, LedgerError> {
         let timing = self.settings.timing;
-        self.give_birth(marker, birth, |entry, now| entry.born(birth.clone(), now, &timing)).await
+        self.give_birth(marker, birth, |entry, now| entry.answered(birth.clone(), now, &timing)).await
+    }
+
+    /// dispatched → killing: Cube said so, but nobody awaits the answer and nothing could claim the sandbox. One commit:
+    /// a crash in between would leave it alive and nobody's.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn done_for_nobody(
+        &self,
+        marker: &Marker,
+        birth: &Birth,
+    ) -> Result<Option<Entry>, LedgerError> {
+        let timing = self.settings.timing;
+        let born =
+            |entry: Entry, now| entry.answered(birth.clone(), now, &timing)?.condemn(Actor::Abandoned, now);
+        let entry = self.give_birth(marker, birth, born).await?;
+        self.wake();
+        Ok(entry)
     }
 
     /// ambiguous → live or killing: a listing showed the marker.

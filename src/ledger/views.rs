@@ -73,6 +73,22 @@ impl Ledger {
         self.entries(&markers).await
     }
 
+    /// Whether an entry is of the Cube that this warden serves: only a warden of that Cube judges it.
+    #[must_use]
+    pub fn is_here(&self, entry: &Entry) -> bool {
+        entry.upstream == self.settings.upstream
+    }
+
+    /// Every entry of this warden's Cube that holds a slot. Corrupt records are left out and returned apart.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn charged_here(&self) -> Result<(Vec<Entry>, Vec<LedgerError>), LedgerError> {
+        let (mut entries, corrupt) = self.charged(None).await?;
+        entries.retain(|entry| self.is_here(entry));
+        Ok((entries, corrupt))
+    }
+
     /// Live entries that are paused, in these buckets (`None`: anywhere).
     ///
     /// # Errors
@@ -147,7 +163,8 @@ impl Ledger {
                 Err(error) => return Err(super::corrupt(&Key::Meta, format!("an appointment: {error}"))),
             }
         }
-        let (entries, corrupt) = self.entries(&markers).await?;
+        let (mut entries, corrupt) = self.entries(&markers).await?;
+        entries.retain(|entry| self.is_here(entry));
         Ok((now, entries, corrupt))
     }
 
@@ -163,6 +180,7 @@ impl Ledger {
         let now = self.now().await?;
         let (mut entries, _) = self.charged(bucket).await?;
         let grace = self.settings.timing.deadline_grace;
+        entries.retain(|entry| self.is_here(entry));
         entries.retain(|entry| {
             let passed = entry.deadline.filter(|deadline| *deadline <= now && entry.usable());
             // Not those that were asked about lately and live: they have a later appointment.

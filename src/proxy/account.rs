@@ -16,6 +16,7 @@ use super::upload::Willing;
 use super::{Content, Outcome};
 use crate::cube::transport::Source;
 use crate::time::{Stopwatch, millis};
+use crate::verdict::Reason;
 
 /// Told of each request when it is over.
 pub trait Observer: Send + Sync + 'static {
@@ -66,6 +67,8 @@ pub struct Finished {
     pub bytes: u64,
     /// How it ended.
     pub ending: Ending,
+    /// Why the skin itself refused it, if it did.
+    pub refused: Option<Reason>,
     /// The request's id, if it has one.
     pub request_id: Option<String>,
 }
@@ -91,6 +94,7 @@ impl Account {
             duration: Duration::ZERO,
             bytes: 0,
             ending: Ending::CallerLeft,
+            refused: None,
             request_id: id.map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned()),
         };
         Self { finished, since: Stopwatch::start(), observer }
@@ -102,7 +106,8 @@ impl Account {
 
     /// Notes the answer and goes along with its body.
     pub(super) fn answered(mut self, outcome: Outcome) -> Response<AnswerBody> {
-        let Outcome { answer, ending, willing } = outcome;
+        let Outcome { answer, ending, refused, willing } = outcome;
+        self.finished.refused = refused;
         self.finished.status = Some(answer.status().as_u16());
         let says_empty = answer.headers().get(CONTENT_LENGTH).is_some_and(|length| length == "0");
         answer.map(|content| AnswerBody { says_empty, content, account: self, ending, _willing: willing })

@@ -1,13 +1,14 @@
-//! What the skin itself answers when there is no answer to pass on. PURE.
-//!
-//! Must stay true: JSON with an integer `code` equal to the status and a `message`, never empty; SDKs read nothing else.
+//! What the skin itself answers when there is no answer to pass on: the one list of refusals, in the one form. PURE.
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, header};
+
+use crate::calls::answers;
+use crate::verdict::{Reason, Refusal};
 
 /// Why the skin answers for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum Cause {
     /// No connection to the upstream; nothing was sent.
     UpstreamUnreachable,
     /// The connection broke before an answer came; what was sent may have been carried out.
@@ -28,54 +29,44 @@ pub(super) enum Refusal {
     ConnectMethod,
 }
 
-impl Refusal {
-    /// Status, code, and what to do next.
-    fn row(self) -> (StatusCode, &'static str, &'static str) {
+impl Cause {
+    /// What is told, and what to do next.
+    pub(super) fn refusal(self) -> Refusal {
         match self {
-            Self::UpstreamUnreachable => (
-                StatusCode::BAD_GATEWAY,
-                "UPSTREAM_UNREACHABLE",
-                "The Cube API cannot be reached; nothing was sent to it. Try again later.",
+            Self::UpstreamUnreachable => Refusal::new(
+                Reason::UpstreamUnreachable,
+                "the Cube API cannot be reached; nothing was sent to it, try again soon",
+            )
+            .after(2),
+            Self::UpstreamLost => Refusal::new(
+                Reason::UpstreamTimeout,
+                "the connection to the Cube API broke before it answered; the request may have been carried out",
             ),
-            Self::UpstreamLost => (
-                StatusCode::BAD_GATEWAY,
-                "UPSTREAM_LOST",
-                "The connection to the Cube API broke before it answered; the request may have been carried out.",
+            Self::UpstreamSilent => Refusal::new(
+                Reason::UpstreamTimeout,
+                "the Cube API did not answer in time; the request may have been carried out",
             ),
-            Self::UpstreamSilent => (
-                StatusCode::GATEWAY_TIMEOUT,
-                "UPSTREAM_TIMEOUT",
-                "The Cube API did not answer in time; the request may have been carried out.",
+            Self::UpstreamSwitched => Refusal::new(
+                Reason::UpstreamTimeout,
+                "the Cube API switched protocols although nobody asked for it, instead of an answer",
             ),
-            Self::UpstreamSwitched => (
-                StatusCode::BAD_GATEWAY,
-                "UPSTREAM_PROTOCOL",
-                "The Cube API switched protocols although nobody asked for it.",
+            Self::BodyTooLarge => Refusal::new(
+                Reason::BodyTooLarge,
+                "the request body is larger than this call allows; nothing was done",
             ),
-            Self::BodyTooLarge => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "BODY_TOO_LARGE",
-                "The request body is larger than this call allows; nothing was done.",
+            Self::BodyStalled => Refusal::new(
+                Reason::RequestTimeout,
+                "the request body did not arrive in time; nothing was done",
             ),
-            Self::BodyStalled => (
-                StatusCode::REQUEST_TIMEOUT,
-                "BODY_TIMEOUT",
-                "The request body did not arrive in time; nothing was done.",
-            ),
-            Self::BodyMalformed => (
-                StatusCode::BAD_REQUEST,
-                "BODY_MALFORMED",
-                "The request body ended early or its framing is broken.",
-            ),
-            Self::Panicked => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "INTERNAL",
-                "The call failed inside cubewarden; its outcome is unknown.",
-            ),
-            Self::ConnectMethod => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                "METHOD_NOT_ALLOWED",
-                "CONNECT is not served here; use the address as the API's URL, not as a proxy.",
+            Self::BodyMalformed => {
+                Refusal::new(Reason::BadRequest, "the request body ended early or its framing is broken")
+            }
+            Self::Panicked => {
+                Refusal::new(Reason::Internal, "the call failed inside cubewarden; its outcome is unknown")
+            }
+            Self::ConnectMethod => Refusal::new(
+                Reason::BadRequest,
+                "CONNECT is not served here; use the address as the API's URL, not as a proxy",
             ),
         }
     }
@@ -87,15 +78,9 @@ impl Refusal {
 
     /// The answer as it goes out.
     pub(super) fn answer(self) -> Response<Bytes> {
-        let (status, error_code, message) = self.row();
-        let code = status.as_u16();
-        let body = format!(r#"{{"code":{code},"message":"{message}","error_code":"{error_code}"}}"#);
-        let mut answer = Response::new(Bytes::from(body));
-        *answer.status_mut() = status;
-        let headers = answer.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let mut answer = answers::refusal(&self.refusal());
         if self.ends_connection() {
-            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         answer
     }

@@ -11,7 +11,7 @@ use http::{Response, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use super::answers::Refusal;
+use super::answers::Cause;
 use super::headers::{clean_answer, remove, set_length};
 use super::{Outcome, Proxy, pass};
 use crate::calls::seam::{Caller, Reply};
@@ -28,13 +28,13 @@ pub(super) async fn run(proxy: &Proxy, mut head: Parts, body: Incoming, limit: u
     remove(&mut head.headers, |name| name == header::EXPECT);
     let unread_limit = if asks_first { limit } else { limit + DISCARD_LIMIT };
     if body.size_hint().lower() > unread_limit as u64 {
-        return Outcome::refused(Refusal::BodyTooLarge);
+        return Outcome::refused(Cause::BodyTooLarge);
     }
     let reading = read(body, limit);
     let bytes = match within(&*proxy.wiring.clock, proxy.settings.body_patience, reading).await {
         Ok(Ok(bytes)) => bytes,
-        Ok(Err(refusal)) => return Outcome::refused(refusal),
-        Err(_elapsed) => return Outcome::refused(Refusal::BodyStalled),
+        Ok(Err(cause)) => return Outcome::refused(cause),
+        Err(_elapsed) => return Outcome::refused(Cause::BodyStalled),
     };
     let calls = Arc::clone(&proxy.wiring.calls);
     let (waiting, caller) = Caller::pair();
@@ -46,17 +46,17 @@ pub(super) async fn run(proxy: &Proxy, mut head: Parts, body: Incoming, limit: u
         Ok(Reply::Forward(head, body)) => pass::whole(proxy, head, body).await,
         Err(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "a governed call panicked");
-            Outcome::refused(Refusal::Panicked)
+            Outcome::refused(Cause::Panicked)
         }
     }
 }
 
 /// The whole body, or why not.
-async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
+async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Cause> {
     let mut whole = BytesMut::new();
     let mut seen = 0;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_broken| Refusal::BodyMalformed)?;
+        let frame = frame.map_err(|_broken| Cause::BodyMalformed)?;
         let data = frame.into_data().unwrap_or_default();
         seen += data.len();
         if seen <= limit {
@@ -65,7 +65,7 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
             break;
         }
     }
-    if seen > limit { Err(Refusal::BodyTooLarge) } else { Ok(whole.freeze()) }
+    if seen > limit { Err(Cause::BodyTooLarge) } else { Ok(whole.freeze()) }
 }
 
 /// An answer as it goes out: nothing hop-by-hop in it, the length that it has.

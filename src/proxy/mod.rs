@@ -30,13 +30,14 @@ use tokio::sync::watch;
 
 use crate::cube::transport::{ClockTimer, Transport};
 use crate::time::{Chance, Clock};
+use crate::verdict::Reason;
 
 pub use account::{Ending, Finished, Observer};
 pub use listener::{Listener, service};
 
 use crate::calls::seam::{Calls, Route};
 use account::{Account, AnswerBody};
-use answers::Refusal;
+use answers::Cause;
 use headers::Wish;
 use upload::Willing;
 
@@ -53,7 +54,9 @@ pub struct Settings {
     pub body_patience: Duration,
     /// Longest wait for the upstream's `100 Continue` before the body is sent anyway.
     pub continue_wait: Duration,
-    /// Idle client connections are kept for this long: longer than clients keep theirs, so that they close first.
+    /// Idle client connections are kept for this long: longer than clients keep theirs, so that they close first. The
+    /// HTTP library has one clock for waiting between requests and for reading a head, so a client that dribbles its head
+    /// is cut off only after this time too; until then it holds a connection and nothing else.
     pub idle: Duration,
 }
 
@@ -103,6 +106,8 @@ type Content = Either<Full<Bytes>, Incoming>;
 struct Outcome {
     answer: Response<Content>,
     ending: Ending,
+    /// The skin's own refusal; those of governance are counted there.
+    refused: Option<Reason>,
     /// Held until the answer's end: see [`Willing`].
     willing: Option<Arc<Willing>>,
 }
@@ -110,12 +115,12 @@ struct Outcome {
 impl Outcome {
     fn whole(answer: Response<Bytes>) -> Self {
         let answer = answer.map(|bytes| Either::Left(Full::new(bytes)));
-        Self { answer, ending: Ending::Complete, willing: None }
+        Self { answer, ending: Ending::Complete, refused: None, willing: None }
     }
 
-    fn refused(refusal: Refusal) -> Self {
-        let ending = if refusal == Refusal::Panicked { Ending::Panicked } else { Ending::Complete };
-        Self { ending, ..Self::whole(refusal.answer()) }
+    fn refused(cause: Cause) -> Self {
+        let ending = if cause == Cause::Panicked { Ending::Panicked } else { Ending::Complete };
+        Self { ending, refused: Some(cause.refusal().reason), ..Self::whole(cause.answer()) }
     }
 }
 
@@ -139,7 +144,7 @@ impl Proxy {
 
     async fn exchange(&self, mut request: Request<Incoming>, account: &mut Account) -> Outcome {
         if request.method() == Method::CONNECT {
-            return Outcome::refused(Refusal::ConnectMethod);
+            return Outcome::refused(Cause::ConnectMethod);
         }
         let switch = hyper::upgrade::on(&mut request);
         let (mut head, body) = request.into_parts();

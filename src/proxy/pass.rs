@@ -16,7 +16,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 use super::account::Ending;
-use super::answers::Refusal;
+use super::answers::Cause;
 use super::headers::clean_answer;
 use super::upload::{Upload, Watch, Willing};
 use super::{Outcome, Proxy};
@@ -34,12 +34,12 @@ pub(super) async fn through(
     let answer = tokio::select! {
         biased;
         answer = proxy.wiring.upstream.forward(request) => answer,
-        () = silence(proxy, &watch, willing.as_deref()) => return Outcome::refused(Refusal::UpstreamSilent),
+        () = silence(proxy, &watch, willing.as_deref()) => return Outcome::refused(Cause::UpstreamSilent),
     };
     match answer {
         Ok(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => switched(answer, switch),
         Ok(answer) => Outcome { willing, ..back(answer) },
-        Err(_) if watch.broken() => Outcome::refused(Refusal::BodyMalformed),
+        Err(_) if watch.broken() => Outcome::refused(Cause::BodyMalformed),
         Err(error) => failed(&error),
     }
 }
@@ -52,7 +52,7 @@ pub(super) async fn whole(proxy: &Proxy, head: Parts, body: Bytes) -> Outcome {
         Ok(Ok(answer)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => switched(answer, None),
         Ok(Ok(answer)) => back(answer),
         Ok(Err(error)) => failed(&error),
-        Err(_elapsed) => Outcome::refused(Refusal::UpstreamSilent),
+        Err(_elapsed) => Outcome::refused(Cause::UpstreamSilent),
     }
 }
 
@@ -70,21 +70,21 @@ fn back(answer: Response<Incoming>) -> Outcome {
     let (mut head, body) = answer.into_parts();
     clean_answer(head.status, &mut head.headers);
     let answer = Response::from_parts(head, Either::Right(body));
-    Outcome { answer, ending: Ending::Complete, willing: None }
+    Outcome { answer, ending: Ending::Complete, refused: None, willing: None }
 }
 
 fn failed(error: &TransportError) -> Outcome {
     tracing::warn!(error = error as &dyn Error, "the upstream gave no answer");
     Outcome::refused(match error {
-        TransportError::NotSent(_) => Refusal::UpstreamUnreachable,
-        TransportError::Lost(_) => Refusal::UpstreamLost,
+        TransportError::NotSent(_) => Cause::UpstreamUnreachable,
+        TransportError::Lost(_) => Cause::UpstreamLost,
     })
 }
 
 /// The upstream speaks another protocol from here on: both sides are joined until both have ended.
 fn switched(mut answer: Response<Incoming>, switch: Option<OnUpgrade>) -> Outcome {
     let Some(down) = switch else {
-        return Outcome::refused(Refusal::UpstreamSwitched);
+        return Outcome::refused(Cause::UpstreamSwitched);
     };
     let up = hyper::upgrade::on(&mut answer);
     // Lives as long as its two sockets; the client's side comes free once the 101 is out.

@@ -126,13 +126,7 @@ mod tests {
 
     #[test]
     fn what_is_not_alive_has_the_colour_of_its_state_whatever_its_deadline() {
-        let kill = || Kill {
-            actor: Actor::Client,
-            since: NOW,
-            attempts: 0,
-            absent_once: false,
-            deleted_once: false,
-        };
+        let kill = || Kill::new(Actor::Client, NOW);
         for (state, colour) in [
             (State::Reserved, ("black", "operation_in_flight")),
             (State::Dispatched, ("black", "operation_in_flight")),
@@ -140,7 +134,7 @@ mod tests {
             (State::Killing(kill()), ("grey", "condemned")),
             (State::Quarantined(kill()), ("grey", "condemned")),
             (State::Refused, ("grey", "dead")),
-            (State::Gone { at: NOW, proof: Proof::Deleted }, ("grey", "dead")),
+            (State::Gone { at: NOW, proof: Proof::Deleted, owed: false }, ("grey", "dead")),
         ] {
             let name = state.name();
             let later = Some(NOW.plus(Duration::from_secs(9)));

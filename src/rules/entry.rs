@@ -141,7 +141,7 @@ impl Actor {
 /// What makes us sure that a sandbox does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Proof {
-    /// DELETE answered 204.
+    /// DELETE answered 204; or it was gone by the rules of a 404 after a DELETE whose answer was lost.
     Deleted,
     /// DELETE answered 404.
     DeleteNotFound,
@@ -178,8 +178,31 @@ pub struct Kill {
     pub attempts: u32,
     /// Cube said "not found" while the entry was too young to believe it: the caller may be told, the slot stays.
     pub absent_once: bool,
+    /// Whether a DELETE of ours reached it.
+    pub struck: Struck,
+    /// A client asked for this end and was sent away before it came: its repeated DELETE gets the 204.
+    pub owed: bool,
+}
+
+impl Kill {
+    /// An intent that was just written down.
+    #[must_use]
+    pub fn new(actor: Actor, since: UnixMillis) -> Self {
+        Self { actor, since, attempts: 0, absent_once: false, struck: Struck::Never, owed: false }
+    }
+}
+
+/// Whether a DELETE of ours reached a condemned sandbox. What is not found afterwards was ended by it, as far as anybody
+/// can tell, and whoever asked for that end is told so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Struck {
+    /// None went out, or Cube refused it.
+    #[default]
+    Never,
+    /// One went out and nobody knows what came of it: no proof of anything, only the words for it.
+    Maybe,
     /// Cube deleted it while a call was in flight: a later "not found" is the end of that delete, at any age.
-    pub deleted_once: bool,
+    Surely,
 }
 
 /// Running or paused; both hold a slot.
@@ -217,6 +240,8 @@ pub enum State {
         at: UnixMillis,
         /// What proved it.
         proof: Proof,
+        /// A client asked for this end and was not told of it: its repeated DELETE gets the 204, once.
+        owed: bool,
     },
 }
 
@@ -378,8 +403,6 @@ pub enum KillFailure {
     },
     /// Not a failure: a call is in flight that could bring it back.
     InFlight {
-        /// Cube said that it has deleted it.
-        deleted: bool,
         /// How long to wait.
         wait: Duration,
     },

@@ -6,4 +6,5 @@ pub mod admission;
 pub mod colour;
 pub mod delete;
 pub mod entry;
+pub mod listing;
 pub mod policy;

@@ -8,10 +8,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::ids::{Bucket, Env};
-
-/// The metric label of every bucket that the configuration does not name.
-pub const OTHER: &str = "other";
+use crate::ids::{Bucket, Env, OTHER};
 
 /// The policy of one bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +101,7 @@ pub enum Permission {
 }
 
 /// How often creates may come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CreateRate {
     /// Creates per minute in the long run.
     pub per_minute: NonZeroU32,

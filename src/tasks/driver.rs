@@ -36,7 +36,9 @@ impl Tasks {
     /// How the tasks fare.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.status_mut().clone()
+        let mut status = self.status_mut().clone();
+        status.ledger_error = status.ledger_error.or_else(|| self.ledger.write_error());
+        status
     }
 
     /// Sandboxes at this Cube that are another ledger's or nobody's, when last seen.
@@ -76,7 +78,7 @@ impl Tasks {
 
     /// Finds out what this Cube can do, by harmless questions.
     pub async fn learn(&self) {
-        for probe in [Probe::OldPrefix, Probe::Volumes, Probe::TimeoutOfNobody, Probe::DeleteOfNobody] {
+        for probe in [Probe::TimeoutOfNobody, Probe::DeleteOfNobody] {
             self.cube.probe(probe).await;
         }
     }

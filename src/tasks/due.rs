@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 
 use super::{Kills, Tasks};
-use crate::deeds::Answer;
 use crate::ledger::{LedgerError, Sharing};
 use crate::rules::entry::{Actor, Entry, Kill, State};
+use crate::rules::listing::Answer;
 use crate::telemetry::Reconciled;
 use crate::time::UnixMillis;
 

@@ -3,13 +3,12 @@
 //!
 //! Must stay true: nothing is ended here that was not condemned before; absence from the list proves nothing.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::{Adopt, Kills, Rules, Tasks};
+use super::{Adopt, Kills, Rules, Tasks, vanished};
 use crate::cube::api::{Labels, Listed, SandboxState};
 use crate::cube::client::Seen;
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
@@ -51,6 +50,7 @@ impl Tasks {
         self.note_listing(None);
         let rules = self.rules.load_full();
         let first = !self.ledger.first_import_done().await?;
+        let shown = vanished::shown_by(&listed);
         let ids: Vec<SandboxId> = listed.iter().map(|item| item.id.clone()).collect();
         let entries = self.ledger.find_all(&ids).await?;
         let rules = &rules;
@@ -66,7 +66,7 @@ impl Tasks {
         if first {
             self.ledger.finish_first_import().await?;
         }
-        self.ask_vanished(&ids.into_iter().collect(), began).await?;
+        self.judge(shown, began, MOST_ASKED).await?;
         self.status_mut().last_inventory = Some(began);
         Ok(())
     }
@@ -135,11 +135,14 @@ impl Tasks {
         Ok(false)
     }
 
-    /// An item whose marker has an entry that does not know its sandbox yet.
+    /// An item without a record whose marker has an entry: it is that entry's only if the entry knows no other sandbox.
     async fn marked(&self, entry: &Entry, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
+        if entry.sandbox.as_ref().is_some_and(|other| *other != item.id) {
+            return self.take_copy_in(item, began).await;
+        }
         match entry.state {
             State::Ambiguous { .. } if self.rules.load().kills == Kills::CarriedOut => {
-                self.take_in(entry, item).await
+                self.take_in(entry, item, began).await
             }
             State::Refused | State::Gone { .. } if buried_before(entry, began) => {
                 self.raise(&entry.marker, &item.id).await
@@ -149,28 +152,25 @@ impl Tasks {
         }
     }
 
+    /// It carries the marker of another sandbox: an application copied the metadata, or one create made two. That says
+    /// where it is counted, but neither the other's life nor its death is its own.
+    pub(super) async fn take_copy_in(&self, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
+        let labels = Labels::read_under_any(&item.metadata, &self.rules.load().labels);
+        let Some(labels) = labels else { return Ok(()) };
+        let import = import(item, labels.bucket, labels.owner, None, Origin::Round, began);
+        if self.ledger.import(&import).await? == Imported::Yes {
+            self.metrics.reconciled(Reconciled::Imported);
+            tracing::warn!(sandbox_id = %item.id, marker = %labels.marker, "a sandbox carries the marker of another");
+        }
+        Ok(())
+    }
+
     fn whose(&self, rules: &Rules, item: &Listed) -> Whose {
-        match Labels::read(&item.metadata, &rules.labels) {
+        match Labels::read_under_any(&item.metadata, &rules.labels) {
             Some(labels) if labels.ledger == *self.ledger.id() => Whose::Ours(Box::new(labels)),
             Some(_) => Whose::Foreign,
             None => Whose::Unmarked,
         }
-    }
-
-    /// Live entries that the list does not show are asked about one by one.
-    async fn ask_vanished(&self, shown: &HashSet<SandboxId>, began: UnixMillis) -> Result<(), LedgerError> {
-        let (live, corrupt) = self.ledger.charged(None).await?;
-        self.report(&corrupt);
-        let vanished = live.into_iter().filter(|entry| {
-            let absent = entry.sandbox.as_ref().is_some_and(|id| !shown.contains(id));
-            absent && entry.usable() && entry.first_seen.is_some_and(|seen| seen < began)
-        });
-        for entry in vanished.take(MOST_ASKED) {
-            if self.deeds.ask(&entry).await? == crate::deeds::Answer::Gone {
-                self.metrics.reconciled(Reconciled::Ended);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ mod due;
 mod inventory;
 mod search;
 pub mod settings;
+mod vanished;
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
@@ -83,6 +84,7 @@ pub struct Tasks {
     foreign: AtomicU64,
     /// Records that could not be read and were reported: once is enough.
     reported: Mutex<HashSet<String>>,
+    listings: Mutex<vanished::Listings>,
 }
 
 impl std::fmt::Debug for Tasks {
@@ -105,6 +107,7 @@ impl Tasks {
             status: Mutex::default(),
             foreign: AtomicU64::default(),
             reported: Mutex::default(),
+            listings: Mutex::default(),
         }
     }
 

@@ -1,30 +1,20 @@
 //! Creates whose answer was lost are looked for by their marker in Cube's list.
 //!
-//! Must stay true: only a listing that began after dispatch and that does not lie counts as a miss; a listing lies if it
-//! leaves out something that a single GET finds.
+//! Must stay true: only a listing that began after dispatch and that is trusted counts as a miss.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Tasks;
+use super::{Tasks, vanished};
 use crate::cube::api::{Labels, Listed};
-use crate::deeds::Answer;
-use crate::ids::{Marker, SandboxId};
+use crate::ids::Marker;
 use crate::ledger::LedgerError;
 use crate::rules::entry::{Birth, Entry, State};
 use crate::telemetry::Reconciled;
+use crate::time::UnixMillis;
 
 /// How many of the vanished are asked about by GET before a listing is believed.
 const SAMPLE: usize = 8;
-
-/// Whether a listing may be believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// Nothing speaks against it.
-    Trusted,
-    /// It left out something that exists.
-    Lies,
-}
 
 impl Tasks {
     /// Looks for each of the lost.
@@ -43,14 +33,14 @@ impl Tasks {
         let (found, missing): (Vec<Entry>, Vec<Entry>) =
             lost.into_iter().partition(|entry| by_marker.contains_key(&entry.marker));
         for entry in &found {
-            self.take_in(entry, by_marker[&entry.marker]).await?;
+            self.take_all_in(entry, &by_marker[&entry.marker], began).await?;
         }
         if missing.is_empty() {
             return Ok(());
         }
-        let trust = self.judge(&listed).await?;
+        let trust = self.judge(vanished::shown_by(&listed), began, SAMPLE).await?;
         let (counts, early): (Vec<Entry>, Vec<Entry>) = missing.into_iter().partition(|entry| {
-            trust == Trust::Trusted && entry.dispatched.is_none_or(|dispatched| dispatched <= began)
+            trust.is_trusted() && entry.dispatched.is_none_or(|dispatched| dispatched <= began)
         });
         for entry in &counts {
             self.ledger.missed(&entry.marker).await?;
@@ -68,43 +58,52 @@ impl Tasks {
         Ok(())
     }
 
-    /// The items that carry our marker.
-    pub(super) fn by_marker<'a>(&self, listed: &'a [Listed]) -> HashMap<Marker, &'a Listed> {
+    /// The items that carry our markers; one create may have made two, and metadata can be copied.
+    fn by_marker<'a>(&self, listed: &'a [Listed]) -> HashMap<Marker, Vec<&'a Listed>> {
         let rules = self.rules.load();
-        let ours = listed.iter().filter_map(|item| {
-            let labels = Labels::read(&item.metadata, &rules.labels)?;
-            (labels.ledger == *self.ledger.id()).then_some((labels.marker, item))
-        });
-        ours.collect()
+        let mut ours: HashMap<Marker, Vec<&Listed>> = HashMap::new();
+        for item in listed {
+            let labels = Labels::read_under_any(&item.metadata, &rules.labels);
+            if let Some(labels) = labels.filter(|labels| labels.ledger == *self.ledger.id()) {
+                ours.entry(labels.marker).or_default().push(item);
+            }
+        }
+        ours
     }
 
-    /// A lost create was found: it waits for a retry that can claim it, or is condemned.
-    pub(super) async fn take_in(&self, entry: &Entry, item: &Listed) -> Result<(), LedgerError> {
-        let birth = Birth { sandbox: item.id.clone(), answer: None, deadline: item.end_at };
-        let after = self.ledger.found(&entry.marker, &birth).await?;
-        self.metrics.reconciled(Reconciled::Found);
-        tracing::info!(marker = %entry.marker, sandbox_id = %item.id, "a create whose answer was lost was found");
-        if after.is_some_and(|after| matches!(after.state, State::Killing(_))) {
-            self.deeds.start_kill(&entry.marker);
+    /// The first that carries the marker is the create's; any other gets a record of its own.
+    async fn take_all_in(
+        &self,
+        entry: &Entry,
+        items: &[&Listed],
+        began: UnixMillis,
+    ) -> Result<(), LedgerError> {
+        for item in items {
+            self.take_in(entry, item, began).await?;
         }
         Ok(())
     }
 
-    /// Does the listing leave out what a single GET finds?
-    pub(super) async fn judge(&self, listed: &[Listed]) -> Result<Trust, LedgerError> {
-        let shown: HashSet<&SandboxId> = listed.iter().map(|item| &item.id).collect();
-        let (live, corrupt) = self.ledger.charged(None).await?;
-        self.report(&corrupt);
-        let vanished = live.iter().filter(|entry| {
-            let absent = entry.sandbox.as_ref().is_some_and(|id| !shown.contains(id));
-            absent && matches!(entry.state, State::Live(_))
-        });
-        for entry in vanished.take(SAMPLE) {
-            if self.deeds.ask(entry).await? == Answer::Here {
-                tracing::warn!(marker = %entry.marker, "Cube's list leaves out a sandbox that exists: it proves nothing");
-                return Ok(Trust::Lies);
-            }
+    /// A lost create was found: it waits for a retry that can claim it, or is condemned.
+    pub(super) async fn take_in(
+        &self,
+        entry: &Entry,
+        item: &Listed,
+        began: UnixMillis,
+    ) -> Result<(), LedgerError> {
+        let birth = Birth { sandbox: item.id.clone(), answer: None, deadline: item.end_at };
+        let Some(after) = self.ledger.found(&entry.marker, &birth).await? else { return Ok(()) };
+        match &after.sandbox {
+            Some(other) if *other != item.id => return self.take_copy_in(item, began).await,
+            // It is dead, without a sandbox: the inventory looks closely.
+            None => return Ok(()),
+            Some(_) => {}
         }
-        Ok(Trust::Trusted)
+        self.metrics.reconciled(Reconciled::Found);
+        tracing::info!(marker = %entry.marker, sandbox_id = %item.id, "a create whose answer was lost was found");
+        if matches!(after.state, State::Killing(_)) {
+            self.deeds.start_kill(&entry.marker);
+        }
+        Ok(())
     }
 }

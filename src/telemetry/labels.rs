@@ -40,11 +40,11 @@ labels!(
 labels!(
     /// On whose behalf Cube was asked.
     Asker {
-        /// A governed call's.
+        /// A governed call's, carried further for its client.
         Call = "call",
         /// A request's that only passed.
         PassThrough = "pass_through",
-        /// The warden's own.
+        /// The warden's own: its questions, its listings, its kills.
         Task = "task",
     }
 );
@@ -66,11 +66,11 @@ labels!(
 labels!(
     /// How an attempt to end a sandbox went.
     KillResult {
-        /// It is gone, by this attempt.
+        /// It is gone, by the warden's DELETE.
         Gone = "gone",
         /// It was gone already.
         AlreadyGone = "already_gone",
-        /// Cube did not do it; it is tried again.
+        /// It is not proven gone; it is tried again.
         Failed = "failed",
         /// Too many attempts failed; it is tried slowly from now on.
         Quarantined = "quarantined",

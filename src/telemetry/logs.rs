@@ -1,8 +1,7 @@
-//! The names of log fields, and how logs are written.
+//! How logs are written.
 //!
-//! Must stay true: a field has one name everywhere, with its unit at the end; logs go to standard error, which leaves
-//! standard output to the commands. Never secrets, bodies or personal data.
-//! A name is used as `tracing::info!({ fields::BUCKET } = %bucket, "a sandbox was made")`.
+//! Must stay true: a field has one name everywhere, with its unit at the end (`marker`, `sandbox_id`, `duration_ms`); logs
+//! go to standard error, which leaves standard output to the commands. Never secrets, bodies or personal data.
 
 use std::io::{IsTerminal, stderr};
 
@@ -10,54 +9,6 @@ use tracing::Subscriber;
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
-
-/// The names of log fields.
-pub mod fields {
-    /// The kind of call.
-    pub const CALL: &str = "call";
-    /// namespace/env.
-    pub const BUCKET: &str = "bucket";
-    /// The tenant's name.
-    pub const TENANT: &str = "tenant";
-    /// The owner id.
-    pub const OWNER: &str = "owner_id";
-    /// Cube's id of a sandbox.
-    pub const SANDBOX: &str = "sandbox_id";
-    /// The id of a snapshot or volume.
-    pub const OBJECT: &str = "object_id";
-    /// The request marker.
-    pub const MARKER: &str = "marker";
-    /// The generation, in base 36.
-    pub const GENERATION: &str = "generation";
-    /// The state of an entry.
-    pub const STATE: &str = "state";
-    /// x-request-id.
-    pub const REQUEST_ID: &str = "request_id";
-    /// The name of a Cube.
-    pub const UPSTREAM: &str = "upstream";
-    /// The HTTP method.
-    pub const METHOD: &str = "method";
-    /// The path, without its query.
-    pub const PATH: &str = "path";
-    /// The HTTP status.
-    pub const STATUS: &str = "status";
-    /// The reason of a refusal.
-    pub const REASON: &str = "reason";
-    /// The name of a background task.
-    pub const TASK: &str = "task";
-    /// How often something was tried.
-    pub const ATTEMPTS: &str = "attempts";
-    /// How many.
-    pub const COUNT: &str = "count";
-    /// How long it took.
-    pub const DURATION_MS: &str = "duration_ms";
-    /// The size of a request's body.
-    pub const SENT_BYTES: &str = "request_bytes";
-    /// The size of an answer's body.
-    pub const ANSWER_BYTES: &str = "answer_bytes";
-    /// An error with everything under it.
-    pub const ERROR: &str = "error";
-}
 
 /// How logs are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,7 +94,7 @@ mod tests {
         let settings = Settings { level: level.to_owned(), format };
         let events = subscriber(&settings, move || writer.clone(), Colours::No);
         tracing::subscriber::with_default(events, || {
-            tracing::info!({ fields::BUCKET } = "a/b", { fields::DURATION_MS } = 7, "a sandbox was made");
+            tracing::info!(bucket = "a/b", duration_ms = 7, "a sandbox was made");
             tracing::debug!("a detail");
         });
         let bytes = page.0.lock().unwrap().clone();

@@ -1,12 +1,17 @@
 //! Slots: exactly as many as the limit says, handed out first come first served, never by anything but the ledger.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use cubewarden::store::embedded::Embedded;
 
 use super::stage::{BODY, NO_WAIT, Stage, limit_of, path, real, refused, timed, two_tenants};
 use crate::cube::Profile;
 use crate::cube::ask::Kind;
 use crate::cube::faults::Fault;
+use crate::support::faulty_store::FaultyStore;
 use crate::support::http::{Answer, Caller};
+use crate::support::warden;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -106,6 +111,35 @@ async fn waiters_that_leave_at_the_moment_of_a_release_lose_no_slot() {
     assert_eq!(stage.cube.high_water(&[]), 1);
     assert_eq!(caller.delete(&path(&holder, "")).await.status, 204);
     stage.balance(0).await;
+}
+
+#[tokio::test]
+async fn a_waiter_asks_the_ledger_once_a_second_and_does_not_wake_itself() {
+    let mut stage = timed(Profile::V070, &limit_of("default/dev", 1)).await;
+    let store = FaultyStore::wrap(Arc::new(Embedded::in_memory(Arc::new(stage.clock.clone())).unwrap()));
+    stage.warden = warden::before(&stage.cube.url())
+        .config(&limit_of("default/dev", 1))
+        .clock(&stage.clock)
+        .without_tasks()
+        .store(store.clone())
+        .start()
+        .await;
+    let caller = stage.warden.caller();
+    let holder = caller.create(BODY).await;
+    let waiter = create(&caller);
+    until_waiting(&stage, "default/dev", 1).await;
+    let before = store.commits();
+    // Ten seconds, in steps that are shorter than its pause.
+    for _ in 0..40 {
+        stage.skip(SECOND / 4);
+        stage.settle().await;
+    }
+    crate::support::until("it tries again", || store.commits() > before).await;
+    let tries = store.commits() - before;
+    assert!(tries <= 11, "{tries} tries in ten seconds");
+    assert_eq!(caller.delete(&path(&holder, "")).await.status, 204);
+    assert_eq!(waiter.await.unwrap().status, 201);
+    stage.balance(1).await;
 }
 
 #[tokio::test]

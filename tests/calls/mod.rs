@@ -2,13 +2,19 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admission;
+mod counted;
 mod create;
+mod credentials;
 mod delete;
 mod first_light;
 mod forwarding;
 mod idempotency;
 mod identity;
 mod list;
+mod pages;
 mod reconcile;
+mod reload;
 mod stage;
+mod told;
 mod touch;
+mod words;

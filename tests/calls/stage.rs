@@ -79,11 +79,12 @@ impl Stage {
 
     /// The requests that Cube has seen, as `METHOD /path` without the query; health checks left out.
     pub(super) fn asked(&self) -> Vec<String> {
-        let line = |seen: &crate::cube::Seen| {
+        let requests = self.cube.requests();
+        let lines = requests.iter().map(|seen| {
             let path = seen.head.target.split('?').next().unwrap_or_default();
             format!("{} {path}", seen.head.method)
-        };
-        self.cube.requests().iter().map(line).filter(|line| line != "GET /health").collect()
+        });
+        lines.filter(|line| line != "GET /health").collect()
     }
 
     /// How many of them were this.
@@ -93,7 +94,7 @@ impl Stage {
 
     /// Someone sleeps on the clock for exactly so long from now: then so long passes.
     #[track_caller]
-    pub(super) fn pass<'a>(&'a self, length: Duration) -> impl Future<Output = ()> + Send + 'a {
+    pub(super) fn pass(&self, length: Duration) -> impl Future<Output = ()> + Send + '_ {
         let due = self.clock.now().plus(length);
         let someone = until("someone sleeps until then", move || self.clock.next_due() == Some(due));
         async move {
@@ -158,6 +159,22 @@ impl Stage {
                 WallClock.sleep(Duration::from_millis(10)).await;
             }
             panic!("{caller}: {wanted} slots wanted, held by {:#?}", self.warden.entries().await);
+        }
+    }
+
+    /// Waits until all entries that hold a slot, and there are some, are in this state.
+    #[track_caller]
+    pub(super) fn until_state<'a>(&'a self, wanted: &'a str) -> impl Future<Output = ()> + Send + 'a {
+        let caller = std::panic::Location::caller();
+        async move {
+            for _ in 0..3000 {
+                let states = self.states().await;
+                if !states.is_empty() && states.iter().all(|state| *state == wanted) {
+                    return;
+                }
+                WallClock.sleep(Duration::from_millis(10)).await;
+            }
+            panic!("{caller}: {wanted} wanted, there is {:?}", self.states().await);
         }
     }
 

@@ -152,17 +152,17 @@ async fn a_program_killed_two_hundred_times_under_load_loses_nothing_and_leaks_n
         }
         WallClock.sleep(Duration::from_millis(100)).await;
     }
-    let kept = kept.lock().unwrap().clone();
-    assert_eq!(kept.len(), KEPT, "seed {seed}: creates succeed between the deaths");
+    let spared = kept.lock().unwrap().clone();
+    assert_eq!(spared.len(), KEPT, "seed {seed}: creates succeed between the deaths");
     let alive: BTreeSet<String> = cube.alive().into_iter().map(|one| one.id).collect();
     assert_eq!(
         last,
         [("live".to_owned(), alive.len() as u64)],
         "seed {seed}: entries and sandboxes {alive:?}"
     );
-    assert!(kept.is_subset(&alive), "seed {seed}: {kept:?} were nobody's to end; alive: {alive:?}");
+    assert!(spared.is_subset(&alive), "seed {seed}: {spared:?} were nobody's to end; alive: {alive:?}");
     assert!(cube.high_water(&[]) <= 10, "seed {seed}: more than the limit");
-    let listed = Caller::new(&program.proxy).get("/sandboxes").await.json();
-    assert_eq!(listed.as_array().map(Vec::len), Some(alive.len()), "seed {seed}: each has its owner");
+    let shown = Caller::new(&program.proxy).get("/sandboxes").await.json();
+    assert_eq!(shown.as_array().map(Vec::len), Some(alive.len()), "seed {seed}: each has its owner");
     program.kill();
 }

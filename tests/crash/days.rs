@@ -15,8 +15,8 @@ use crate::cube::Profile;
 use crate::cube::ask::Kind;
 use crate::cube::faults::{Fault, Rule};
 
-const DAYS: u64 = 200;
-const STEPS: usize = 40;
+const DAYS: u64 = 8;
+const STEPS: usize = 25;
 const LIMIT: usize = 4;
 const CONFIG: &str = "[bucket_defaults]\nlimit = 4\n[admission]\nwait = \"2s\"\n[adopt]\nbucket = \"none\"\n";
 
@@ -192,9 +192,9 @@ impl Day {
         let store = self.world.store();
         let (next, after) = (store.commits() + 1 + self.below(6), self.below(2) == 0);
         if after {
-            store.hang_after(next)
+            store.hang_after(next);
         } else {
-            store.hang_before(next)
+            store.hang_before(next);
         }
         format!("death near, after the commit: {after}")
     }
@@ -220,7 +220,9 @@ impl Day {
         for (wants, call) in answered {
             let Some(answer) = self.world.answer(call) else { continue };
             match wants {
-                Wants::Born if answer.status == 201 => drop(self.told.insert(answer.text("sandboxID"))),
+                Wants::Born if answer.status == 201 => {
+                    self.told.insert(answer.text("sandboxID"));
+                }
                 Wants::Born | Wants::Ended | Wants::Else => {}
             }
             writeln!(self.story, "   {}", answer.status.as_u16()).unwrap();
@@ -265,7 +267,7 @@ impl Day {
 }
 
 #[test]
-fn two_hundred_days_break_no_law() {
+fn eight_days_break_no_law() {
     for seed in 0..DAYS {
         let _story = std::panic::catch_unwind(|| live(seed)).unwrap_or_else(|panic| {
             eprintln!("the day of seed {seed} broke a law");

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use cubewarden::calls::seam::{Caller, Calls as _, Reply};
 use cubewarden::ids::{Bucket, OwnerId};
 use cubewarden::ledger::{Ask, Limits, Reserved};
-use cubewarden::rules::entry::State;
 use cubewarden::time::{ManualClock, Stopwatch, UnixMillis};
 
 use super::plain::Plain;
@@ -224,10 +223,8 @@ fn what_rises_while_its_tombstone_is_purged_is_charged_whichever_comes_first() {
         assert_eq!(status(&world, delete(&world, &id)), 204);
         world.advance(tombstone + Duration::from_secs(1));
         assert_eq!(world.alive().len(), 1);
-        let slow: fn(&cubewarden::store::Batch) -> bool = match purge_last {
-            true => |batch| !batch.remove.is_empty(),
-            false => |batch| !batch.join.is_empty(),
-        };
+        let slow: fn(&cubewarden::store::Batch) -> bool =
+            if purge_last { |batch| !batch.remove.is_empty() } else { |batch| !batch.join.is_empty() };
         let when = When::Matching(Box::new(slow));
         world.store().slow(when, Arc::new(world.clock.clone()), Duration::from_secs(1));
         world.tick_due();
@@ -260,10 +257,10 @@ fn soon<'a>(what: &'a str, condition: impl Fn() -> bool + Send + 'a) -> impl Fut
     }
 }
 
-/// RD16
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slot_that_comes_free_at_the_moment_a_waiter_leaves_goes_to_the_next_ten_thousand_times() {
-    const ROUNDS: u32 = 10_000;
+/// RD16: a thousand times through the whole call; the line alone is held to ten thousand rounds beside its code.
+#[tokio::test]
+async fn a_slot_that_comes_free_at_the_moment_a_waiter_leaves_goes_to_the_next_a_thousand_times() {
+    const ROUNDS: u32 = 1_000;
     let clock = ManualClock::at(UnixMillis(1_800_000_000_000));
     let store = Plain::new(clock.clone());
     // Nobody listens there: whoever is admitted is told so at once. The clock stands still: nobody is rescued by asking again later.

@@ -104,9 +104,9 @@ fn a_warden_killed_at_any_step_of_a_create_leaves_slots_entries_and_sandboxes_eq
         let what = format!("create {name}");
         let stage = || {
             let world = World::on_disk(Profile::V070, LIMITED);
-            course.iter().for_each(|rule| {
+            if let Some(rule) = &course {
                 world.cube.fault(rule.clone());
-            });
+            }
             world
         };
         let steps = at_each_step(&what, stage, |world| {
@@ -171,7 +171,7 @@ fn with_one(profile: Profile, doing: Doing) -> (World, String) {
     }
     if let Doing::Connecting { done } = doing {
         world.cube.fault(Fault::Hold { done }.on(Kind::Connect).times(1));
-        world.call("POST", &format!("/sandboxes/{id}/connect"), r#"{"timeout":90000}"#).forget();
+        let _nobody_waits = world.call("POST", &format!("/sandboxes/{id}/connect"), r#"{"timeout":90000}"#);
         world.settle();
         assert_eq!(world.cube.held(), 1);
     }
@@ -194,13 +194,15 @@ fn a_warden_killed_at_any_step_of_a_delete_ends_what_it_had_written_down_and_not
         (Profile::V070, Doing::Connecting { done: true }),
     ];
     for (profile, doing) in stages {
-        for (name, course) in courses(Kind::Delete) {
+        // Beside a connect, what matters of a delete is whether it was heard.
+        let most = if matches!(doing, Doing::Connecting { .. }) { 3 } else { usize::MAX };
+        for (name, course) in courses(Kind::Delete).into_iter().take(most) {
             let what = format!("{profile:?}, {doing:?}, delete {name}");
             let stage = || {
                 let (world, id) = with_one(profile, doing);
-                course.iter().for_each(|rule| {
+                if let Some(rule) = &course {
                     world.cube.fault(rule.clone().id(&id));
-                });
+                }
                 world
             };
             let steps = at_each_step(&what, stage, |world| {

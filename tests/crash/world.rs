@@ -47,9 +47,6 @@ impl Call {
         self.0.abort();
     }
 
-    /// Its answer is of no interest.
-    pub(super) fn forget(self) {}
-
     pub(super) fn is_finished(&self) -> bool {
         self.0.is_finished()
     }

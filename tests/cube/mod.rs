@@ -36,5 +36,4 @@ mod wire;
 pub(crate) use credentials::Lock;
 pub(crate) use latency::Latency;
 pub(crate) use profile::Profile;
-pub(crate) use server::Seen;
 pub(crate) use sim::CubeSim;

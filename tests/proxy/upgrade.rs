@@ -50,7 +50,7 @@ async fn a_refused_upgrade_is_an_ordinary_answer() {
 }
 
 #[tokio::test]
-async fn a_protocol_switch_that_nobody_asked_for_is_a_502() {
+async fn a_protocol_switch_that_nobody_asked_for_is_a_504() {
     let upstream = Upstream::listen().await;
     let front = Front::before(upstream.address()).await;
     let mut client = front.client().await;
@@ -58,5 +58,5 @@ async fn a_protocol_switch_that_nobody_asked_for_is_a_502() {
     let mut up = upstream.accept().await;
     up.hear_head().await;
     up.say("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n").await;
-    assert!(client.hear_head().await.starts_with("HTTP/1.1 502 Bad Gateway"));
+    assert!(client.hear_head().await.starts_with("HTTP/1.1 504 Gateway Timeout"));
 }

@@ -33,7 +33,7 @@ fn ours() -> Vec<(String, String)> {
     vec![pair("namespace", "n"), pair("env", "e"), pair("managed_by", "cubewarden"), pair("cw_marker", "m")]
 }
 
-fn edits() -> Edits<'static> {
+fn edits() -> Edits {
     Edits {
         set_metadata: ours(),
         set_timeout: Some(77),

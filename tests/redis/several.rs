@@ -107,7 +107,7 @@ async fn what_a_dead_warden_left_is_settled_by_another_and_not_before_it_is_dead
     let lost = create(&dying);
     until("it has died", || store.is_dead()).await;
     lost.abort();
-    dying.kill();
+    drop(dying);
     assert_eq!((states(&living).await, world.cube.alive().len()), (vec!["dispatched"], 1));
 
     world.pass(59);
@@ -134,7 +134,7 @@ async fn a_create_that_a_dead_warden_never_sent_gives_its_slot_back_after_the_ho
     let lost = create(&dying);
     until("it has died", || store.is_dead()).await;
     lost.abort();
-    dying.kill();
+    drop(dying);
     world.pass(61);
     living.warden.tasks.tick_beat().await.unwrap();
     for _ in 0..100 {
@@ -240,7 +240,7 @@ async fn who_has_said_farewell_is_not_waited_for_and_the_long_dead_are_forgotten
     staying.warden.tasks.tick_beat().await.unwrap();
     assert_eq!(states(&staying).await, ["ambiguous"], "nobody waits a minute for it");
 
-    dead.kill();
+    drop(dead);
     world.pass(3601);
     staying.warden.tasks.tick_beat().await.unwrap();
     assert_eq!(known().await, [staying.warden.ledger.instance().to_string()]);

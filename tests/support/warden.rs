@@ -145,12 +145,6 @@ impl Running {
         let counts: Counts = self.warden.ledger.counts(&[]).await.expect("the ledger can be read");
         counts.all.held()
     }
-
-    /// Ends it as a crash would: connections and tasks are cut where they are. What was spawned on its own (governed
-    /// calls) ends when the test's runtime does, or at the next touch of a store that hangs.
-    pub(crate) fn kill(self) {
-        drop(self);
-    }
 }
 
 impl Drop for Running {

@@ -75,7 +75,7 @@ pub struct CreateBody {
 
 /// What is to be changed in a create.
 #[derive(Clone, Debug, Default)]
-pub struct Edits<'a> {
+pub struct Edits {
     /// Whose names are reserved.
     pub names: LabelNames,
     /// Metadata to set.
@@ -84,8 +84,6 @@ pub struct Edits<'a> {
     pub set_timeout: Option<i64>,
     /// The parts of `lifecycle` to set.
     pub lifecycle: Option<Lifecycle>,
-    /// Top-level fields to leave out.
-    pub drop_fields: &'a [&'a str],
 }
 
 /// An edited create.
@@ -255,7 +253,7 @@ impl CreateBody {
     /// # Panics
     /// Never: `read` has read this body before.
     #[must_use]
-    pub fn edit(&self, edits: &Edits<'_>) -> Edited {
+    pub fn edit(&self, edits: &Edits) -> Edited {
         let object = Object::of_body(&self.raw, canonical).expect("read() has accepted this body");
         let mut overwritten = Vec::new();
         let mut added = Vec::new();
@@ -275,16 +273,13 @@ impl CreateBody {
                 added.push((name.to_owned(), value));
             }
         }
-        let edit = |member: &Member<'_>| {
-            let dropped = edits.drop_fields.contains(&canonical(&member.name));
-            if dropped { Edit::Drop } else { set(&member.name, Some(member.value)) }
-        };
+        let edit = |member: &Member<'_>| set(&member.name, Some(member.value));
         let body = object.edited(edit, &added).into();
         Edited { body, overwritten }
     }
 }
 
-impl Edits<'_> {
+impl Edits {
     /// The new text of `metadata`; `None` if it stays.
     fn metadata(&self, old: Option<&str>, overwritten: &mut Vec<String>) -> Option<String> {
         let written = old.filter(|old| *old != "null");
@@ -344,7 +339,7 @@ mod tests {
         [("env", "dev"), ("managed_by", "cubewarden")].map(|(key, value)| (key.into(), value.into())).to_vec()
     }
 
-    fn edited(text: &str, edits: &Edits<'_>) -> (String, Vec<String>) {
+    fn edited(text: &str, edits: &Edits) -> (String, Vec<String>) {
         let edited = read(text).unwrap().edit(edits);
         (String::from_utf8(edited.body.to_vec()).unwrap(), edited.overwritten)
     }
@@ -456,17 +451,16 @@ mod tests {
     }
 
     #[test]
-    fn timeout_lifecycle_and_dropped_fields_are_edited_in_place() {
+    fn timeout_and_lifecycle_are_edited_in_place() {
         let edits = Edits {
             set_timeout: Some(60),
             lifecycle: Some(Lifecycle { on_timeout: Some(OnTimeout::Kill), auto_resume: None }),
-            drop_fields: &["distributionScope"],
             ..Edits::default()
         };
         for (before, after) in [
             ("{}", r#"{"timeout":60,"lifecycle":{"onTimeout":"kill"}}"#),
             (
-                r#"{"distribution_scope":[1], "timeout" : -1 ,"lifecycle":{"on_timeout":"pause", "auto_resume":true},"z":1}"#,
+                r#"{ "timeout" : -1 ,"lifecycle":{"on_timeout":"pause", "auto_resume":true},"z":1}"#,
                 r#"{ "timeout" : 60 ,"lifecycle":{"on_timeout":"kill", "auto_resume":true},"z":1}"#,
             ),
             (r#"{"lifecycle":null}"#, r#"{"lifecycle":{"onTimeout":"kill"},"timeout":60}"#),

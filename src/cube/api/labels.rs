@@ -67,6 +67,14 @@ impl Labels {
         ]
     }
 
+    /// From metadata under these names or, failing that, under another prefix: the operator may have changed it since.
+    #[must_use]
+    pub fn read_under_any(metadata: &BTreeMap<String, String>, names: &LabelNames) -> Option<Self> {
+        let prefixes = metadata.keys().filter_map(|key| key.strip_suffix("cw_marker"));
+        let mut others = prefixes.map(|prefix| Self::read(metadata, &LabelNames::new(prefix)));
+        Self::read(metadata, names).or_else(|| others.find_map(|labels| labels))
+    }
+
     /// From metadata; `None` unless all six are there and well formed.
     #[must_use]
     pub fn read(metadata: &BTreeMap<String, String>, names: &LabelNames) -> Option<Self> {
@@ -103,9 +111,13 @@ mod tests {
         let mut metadata: BTreeMap<_, _> = labels.pairs(&plain).into_iter().collect();
         assert_eq!(Labels::read(&metadata, &plain), Some(labels.clone()));
         assert_eq!(Labels::read(&metadata, &other), None);
+        assert_eq!(Labels::read_under_any(&metadata, &other), Some(labels.clone()));
+        let two: BTreeMap<_, _> = labels.pairs(&plain).into_iter().chain(labels.pairs(&other)).collect();
+        assert_eq!(Labels::read_under_any(&two, &other), Some(labels.clone()));
         assert!(labels.pairs(&other).iter().all(|(key, _)| other.reserves(key) && !plain.reserves(key)));
         metadata.insert("managed_by".into(), "somebody".into());
         assert_eq!(Labels::read(&metadata, &plain), None);
+        assert_eq!(Labels::read_under_any(&metadata, &other), None);
     }
 
     #[test]

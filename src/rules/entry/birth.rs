@@ -47,6 +47,7 @@ impl Entry {
             _ => return Err(self.unfit()),
         }
         self.state = State::Refused;
+        self.forget();
         self.due = Some(now.plus(timing.tombstone));
         Ok(self)
     }
@@ -92,6 +93,21 @@ impl Entry {
             return Ok(live.reschedule(timing));
         }
         live.condemn(Actor::Recovery, now)
+    }
+
+    /// The create's own answer: dispatched, ambiguous → live; and what the reconciler had found already is no longer
+    /// waiting for a claim, for its client has it.
+    ///
+    /// # Errors
+    /// [`Unfit`] in any other state, or if it lives under another id.
+    pub fn answered(mut self, birth: Birth, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        let found = self.usable() && self.sandbox.as_ref() == Some(&birth.sandbox);
+        if !found {
+            return self.born(birth, now, timing);
+        }
+        self.answer = birth.answer;
+        self.deadline = birth.deadline;
+        self.claimed(now, timing)
     }
 
     /// A retry proved to be the same: the found create is its own again.

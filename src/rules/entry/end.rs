@@ -1,6 +1,6 @@
 //! The end: condemned, killed, proven gone; and what happens to the dead who appear again.
 
-use super::{Actor, Entry, Kill, KillFailure, Proof, State, Timing, Unfit};
+use super::{Actor, Entry, Kill, KillFailure, Proof, State, Struck, Timing, Unfit};
 use crate::ids::SandboxId;
 use crate::time::UnixMillis;
 
@@ -17,8 +17,7 @@ impl Entry {
         if self.busy(now) && actor.yields() {
             return Err(Unfit::Busy);
         }
-        self.state =
-            State::Killing(Kill { actor, since: now, attempts: 0, absent_once: false, deleted_once: false });
+        self.state = State::Killing(Kill::new(actor, now));
         self.claim_until = None;
         self.due = Some(now);
         Ok(self)
@@ -34,13 +33,7 @@ impl Entry {
         }
         self.sandbox = Some(sandbox);
         self.first_seen.get_or_insert(now);
-        self.state = State::Killing(Kill {
-            actor: Actor::Recovery,
-            since: now,
-            attempts: 0,
-            absent_once: false,
-            deleted_once: false,
-        });
+        self.state = State::Killing(Kill::new(Actor::Recovery, now));
         self.due = Some(now);
         Ok(self)
     }
@@ -54,7 +47,9 @@ impl Entry {
         let proof = match (&self.state, proof) {
             // These two prove something of what was never born.
             (_, Proof::NeverCame | Proof::NeverSent) => return Err(self.unfit()),
-            (State::Killing(kill) | State::Quarantined(kill), _) if kill.deleted_once => Proof::Deleted,
+            (State::Killing(kill) | State::Quarantined(kill), _) if kill.struck == Struck::Surely => {
+                Proof::Deleted
+            }
             (State::Live(_) | State::Killing(_) | State::Quarantined(_), proof) => proof,
             _ => return Err(self.unfit()),
         };
@@ -64,7 +59,56 @@ impl Entry {
         if proof != Proof::Deleted && self.newborn(now, timing) {
             return Err(Unfit::Newborn);
         }
-        Ok(self.bury(proof, now, timing))
+        // Proven as it was, and told as the end of the DELETE that went out.
+        let struck = self.kill().is_some_and(|kill| kill.struck != Struck::Never);
+        Ok(self.bury(if struck { Proof::Deleted } else { proof }, now, timing))
+    }
+
+    /// The intent to end it, as long as it is carried out.
+    #[must_use]
+    pub fn kill(&self) -> Option<&Kill> {
+        match &self.state {
+            State::Killing(kill) | State::Quarantined(kill) => Some(kill),
+            _ => None,
+        }
+    }
+
+    fn kill_mut(&mut self) -> Option<&mut Kill> {
+        match &mut self.state {
+            State::Killing(kill) | State::Quarantined(kill) => Some(kill),
+            _ => None,
+        }
+    }
+
+    /// Notes whether a DELETE of ours reached it; what is known stays known.
+    #[must_use]
+    pub fn struck(mut self, struck: Struck) -> Self {
+        if let Some(kill) = self.kill_mut() {
+            kill.struck = kill.struck.max(struck);
+        }
+        self
+    }
+
+    /// A client that asked for this end was sent away (or left) before it was told: its repeat is owed the 204.
+    #[must_use]
+    pub fn owe(mut self) -> Self {
+        match &mut self.state {
+            State::Killing(kill) | State::Quarantined(kill) => kill.owed = true,
+            State::Gone { proof, owed, .. } => *owed = *proof == Proof::Deleted,
+            _ => {}
+        }
+        self
+    }
+
+    /// A client that is owed this end asks again, and is told or waits for it. `None` if nothing is owed.
+    #[must_use]
+    pub fn repay(mut self) -> Option<Self> {
+        let owed = match &mut self.state {
+            State::Killing(kill) | State::Quarantined(kill) => &mut kill.owed,
+            State::Gone { owed, .. } => owed,
+            _ => return None,
+        };
+        std::mem::take(owed).then_some(self)
     }
 
     /// A try to kill it did not end in proof: again later, and quarantine after too many.
@@ -83,11 +127,7 @@ impl Entry {
             _ => return Err(self.unfit()),
         };
         let wait = match failure {
-            KillFailure::NotYet { wait } => wait,
-            KillFailure::InFlight { deleted, wait } => {
-                kill.deleted_once |= deleted;
-                wait
-            }
+            KillFailure::NotYet { wait } | KillFailure::InFlight { wait } => wait,
             KillFailure::TooYoung => {
                 kill.absent_once = true;
                 timing.search
@@ -125,10 +165,18 @@ impl Entry {
     }
 
     pub(super) fn bury(mut self, proof: Proof, now: UnixMillis, timing: &Timing) -> Self {
-        self.state = State::Gone { at: now, proof };
+        let owed = proof == Proof::Deleted && self.kill().is_some_and(|kill| kill.owed);
+        self.state = State::Gone { at: now, proof, owed };
+        self.forget();
         self.operations.clear();
         self.claim_until = None;
         self.due = Some(now.plus(timing.tombstone));
         self
+    }
+
+    /// A tombstone keeps what it was, not what was said: the dead must not fill the disk.
+    pub(super) fn forget(&mut self) {
+        self.metadata = None;
+        self.answer = None;
     }
 }

@@ -189,6 +189,28 @@ async fn a_file_that_could_not_be_read_is_opened_anew_although_nobody_commits() 
 }
 
 #[tokio::test]
+async fn only_what_somebody_may_wait_for_wakes_those_who_wait() {
+    let store = Embedded::in_memory(clock()).unwrap();
+    let set = Set::Objects(ObjectKind::Volume);
+    store.commit(adding("a")).await.unwrap();
+    // What comes next is answered only after the writer is done with what came before.
+    store.ask(super::Work::Probe).await.unwrap();
+    let mut changes = store.changes();
+    let full = Batch { room: vec![(set.clone(), 1)], ..adding("b") };
+    let moved = Batch { expect: vec![(volume("a"), 9)], ..adding("b") };
+    let noted = Batch { log: vec![b"a note".to_vec()], ..Batch::default() };
+    for silent in [full, moved, noted] {
+        store.commit(silent).await.unwrap();
+        store.trim_log(0, u64::MAX).await.unwrap();
+    }
+    store.ask(super::Work::Probe).await.unwrap();
+    assert!(!changes.has_changed().unwrap(), "a full bucket's waiter would wake itself");
+    let left = Batch { leave: vec![(set, "a".to_owned())], ..Batch::default() };
+    store.commit(left).await.unwrap();
+    within(&WallClock, Duration::from_secs(20), changes.changed()).await.expect("told").unwrap();
+}
+
+#[tokio::test]
 async fn a_second_opening_is_refused_and_the_files_are_for_their_owner_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("some/where");

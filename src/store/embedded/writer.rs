@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Must stay true: a batch sees what the earlier ones of its group wrote; a batch that moved or is full writes nothing;
-//! nobody is answered, and no mirror moves, before the sync is over. If the sync fails, nobody knows what the disk holds:
+//! nobody is answered, and no mirror moves, before the sync is over; a group that wrote no record and no set wakes nobody
+//! (whoever waits for a slot would otherwise wake itself with each try that finds none). If the sync fails, nobody knows what the disk holds:
 //! the file is opened anew and everything that is kept in memory is read from it.
 
 use std::collections::HashMap;
@@ -74,8 +75,8 @@ impl Writer {
     fn handle(&mut self, group: Vec<Job>) {
         let (works, waiting): (Vec<Work>, Vec<_>) =
             group.into_iter().map(|job| (job.work, job.answer)).unzip();
-        let answers: Vec<Answer> = match self.ready().and_then(|()| self.write(&works)) {
-            Ok(done) => done.into_iter().map(Ok).collect(),
+        let (answers, news): (Vec<Answer>, News) = match self.ready().and_then(|()| self.write(&works)) {
+            Ok((done, news)) => (done.into_iter().map(Ok).collect(), news),
             Err(error) => {
                 let text = error.to_string();
                 tracing::error!(
@@ -84,14 +85,18 @@ impl Writer {
                     "The ledger's file could not be written."
                 );
                 self.reopen_or_stay_closed();
-                works.iter().map(|_| Err(StoreError::Unavailable(text.clone()))).collect()
+                let failed = works.iter().map(|_| Err(StoreError::Unavailable(text.clone())));
+                // Nobody knows what the disk holds: whoever waits had better look.
+                (failed.collect(), News::Some)
             }
         };
         for (answer, waiting) in answers.into_iter().zip(waiting) {
             // Whoever went away meanwhile finds out by reading.
             let _gone = waiting.send(answer);
         }
-        self.shared.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
+        if news == News::Some {
+            self.shared.tell();
+        }
     }
 
     /// Opens the file if an earlier failure left it closed.
@@ -103,7 +108,7 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, works: &[Work]) -> Result<Vec<Committed>, redb::Error> {
+    fn write(&mut self, works: &[Work]) -> Result<(Vec<Committed>, News), redb::Error> {
         let shared = self.shared.clone();
         let database = shared.database.read().map_err(|_| redb::Error::DatabaseClosed)?;
         let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
@@ -111,14 +116,15 @@ impl Writer {
         write.set_durability(Durability::Immediate)?;
         let mut group = Group::begin(&shared, self.head, Tables::open(&write)?);
         let done = works.iter().map(|work| group.apply(work)).collect::<Result<Vec<_>, _>>()?;
+        let news = group.news;
         let Some(changed) = group.finish()? else {
             write.abort()?;
-            return Ok(done);
+            return Ok((done, news));
         };
         write.commit()?;
         self.head = changed.head;
         shared.confirm(changed.sizes, works.len() as u64);
-        Ok(done)
+        Ok((done, news))
     }
 
     fn reopen_or_stay_closed(&mut self) {
@@ -138,6 +144,8 @@ impl Writer {
         shared.seen.fetch_max(head.seen, AcqRel);
         *write_lock(&shared.sizes) = sizes;
         *place = Some(database);
+        drop(place);
+        shared.tell();
         Ok(())
     }
 }
@@ -149,6 +157,11 @@ pub(super) fn load(database: &Database) -> Result<(Head, HashMap<String, u64>), 
 }
 
 impl Shared {
+    /// Wakes whoever waits for a change.
+    fn tell(&self) {
+        self.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
+    }
+
     /// Moves what is kept in memory to where the file is now.
     fn confirm(&self, changed: HashMap<String, u64>, batches: u64) {
         let mut sizes = write_lock(&self.sizes);
@@ -172,6 +185,16 @@ struct Group<'a> {
     head: Head,
     sizes: HashMap<String, u64>,
     outcome: Outcome,
+    news: News,
+}
+
+/// Whether somebody may wait for what happened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum News {
+    /// Nothing was written, or nothing but the log.
+    None,
+    /// A record or a set has changed.
+    Some,
 }
 
 #[derive(PartialEq, Eq)]
@@ -189,7 +212,7 @@ struct Changed {
 impl<'a> Group<'a> {
     fn begin(shared: &'a Shared, head: Head, tables: Tables<'a>) -> Self {
         let head = Head { seen: shared.now().0, ..head };
-        Self { shared, tables, head, sizes: HashMap::new(), outcome: Outcome::Untouched }
+        Self { shared, tables, head, sizes: HashMap::new(), outcome: Outcome::Untouched, news: News::None }
     }
 
     fn apply(&mut self, work: &Work) -> Result<Committed, redb::Error> {
@@ -224,6 +247,10 @@ impl<'a> Group<'a> {
     /// Removals come before additions, so that a batch which names the same thing in both leaves it there.
     fn perform(&mut self, batch: &Batch) -> Result<Committed, redb::Error> {
         self.outcome = Outcome::Written;
+        let Batch { put, remove, join, leave, .. } = batch;
+        if !(put.is_empty() && remove.is_empty() && join.is_empty() && leave.is_empty()) {
+            self.news = News::Some;
+        }
         self.head.sequence += 1;
         for key in &batch.remove {
             self.tables.remove(&key.to_string())?;

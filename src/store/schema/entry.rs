@@ -7,7 +7,7 @@ use crate::ids::{
     Bucket, Generation, InstanceId, Malformed, Marker, OperationId, OwnerId, SandboxId, TenantName,
     UpstreamName,
 };
-use crate::rules::entry::{Activity, Actor, Entry, Kill, Operation, Origin, Proof, Shape, State};
+use crate::rules::entry::{Activity, Actor, Entry, Kill, Operation, Origin, Proof, Shape, State, Struck};
 use crate::time::UnixMillis;
 
 /// An entry as it is written. Times are milliseconds since 1970.
@@ -72,13 +72,22 @@ struct WrittenOperation {
 pub(super) enum WrittenState {
     Reserved,
     Dispatched,
-    Ambiguous { misses: u32 },
+    Ambiguous {
+        misses: u32,
+    },
     Running,
-    Paused { since: u64 },
+    Paused {
+        since: u64,
+    },
     Killing(WrittenKill),
     Quarantined(WrittenKill),
     Refused,
-    Gone { at: u64, proof: WrittenProof },
+    Gone {
+        at: u64,
+        proof: WrittenProof,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        owed: bool,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -88,8 +97,25 @@ pub(super) struct WrittenKill {
     attempts: u32,
     #[serde(default)]
     absent_once: bool,
+    #[serde(default, skip_serializing_if = "WrittenStruck::never")]
+    struck: WrittenStruck,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    deleted_once: bool,
+    owed: bool,
+}
+
+#[derive(Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WrittenStruck {
+    #[default]
+    Never,
+    Maybe,
+    Surely,
+}
+
+impl WrittenStruck {
+    fn never(&self) -> bool {
+        *self == Self::Never
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -129,6 +155,7 @@ macro_rules! mirror {
 
 mirror!(WrittenOrigin, Origin, Created, Imported, Round);
 mirror!(WrittenActor, Actor, Client, Abandoned, Recovery, Operator);
+mirror!(WrittenStruck, Struck, Never, Maybe, Surely);
 mirror!(WrittenProof, Proof, Deleted, DeleteNotFound, GetNotFound, NeverCame, NeverSent);
 
 impl From<Kill> for WrittenKill {
@@ -138,7 +165,8 @@ impl From<Kill> for WrittenKill {
             since: kill.since.0,
             attempts: kill.attempts,
             absent_once: kill.absent_once,
-            deleted_once: kill.deleted_once,
+            struck: kill.struck.into(),
+            owed: kill.owed,
         }
     }
 }
@@ -150,7 +178,8 @@ impl From<WrittenKill> for Kill {
             since: UnixMillis(kill.since),
             attempts: kill.attempts,
             absent_once: kill.absent_once,
-            deleted_once: kill.deleted_once,
+            struck: kill.struck.into(),
+            owed: kill.owed,
         }
     }
 }
@@ -166,7 +195,7 @@ impl From<State> for WrittenState {
             State::Killing(kill) => Self::Killing(kill.into()),
             State::Quarantined(kill) => Self::Quarantined(kill.into()),
             State::Refused => Self::Refused,
-            State::Gone { at, proof } => Self::Gone { at: at.0, proof: proof.into() },
+            State::Gone { at, proof, owed } => Self::Gone { at: at.0, proof: proof.into(), owed },
         }
     }
 }
@@ -182,7 +211,9 @@ impl From<WrittenState> for State {
             WrittenState::Killing(kill) => Self::Killing(kill.into()),
             WrittenState::Quarantined(kill) => Self::Quarantined(kill.into()),
             WrittenState::Refused => Self::Refused,
-            WrittenState::Gone { at, proof } => Self::Gone { at: UnixMillis(at), proof: proof.into() },
+            WrittenState::Gone { at, proof, owed } => {
+                Self::Gone { at: UnixMillis(at), proof: proof.into(), owed }
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ids::{Generation, InstanceId, OperationId, OwnerId, TenantName, UpstreamName};
-use crate::rules::entry::{Activity, Actor, Kill, Operation, Origin, Proof, Shape, State};
+use crate::rules::entry::{Activity, Actor, Kill, Operation, Origin, Proof, Shape, State, Struck};
 use crate::time::UnixMillis;
 
 /// One entry with every field, as version 1 writes it. If this test fails, ledgers out there can no longer be read by
@@ -16,8 +16,7 @@ const GOLDEN: &str = r#"{"v":1,"marker":"0123456789abcdef0123456789abcdef","upst
 
 fn golden() -> Entry {
     let at = |n: u64| UnixMillis(1_800_000_000_000 + n);
-    let kill =
-        Kill { actor: Actor::Recovery, since: at(8), attempts: 8, absent_once: true, deleted_once: false };
+    let kill = Kill { attempts: 8, absent_once: true, ..Kill::new(Actor::Recovery, at(8)) };
     let id = OperationId::new("aabbccddeeff0011").unwrap();
     Entry {
         marker: Marker::new("0123456789abcdef0123456789abcdef").unwrap(),
@@ -59,7 +58,19 @@ fn the_written_form_of_an_entry_does_not_change_unnoticed() {
         (State::Live(Activity::Paused(UnixMillis(7))), r#"{"paused":{"since":7}}"#),
         (State::Refused, r#""refused""#),
         (
-            State::Gone { at: UnixMillis(7), proof: Proof::GetNotFound },
+            State::Killing(Kill {
+                struck: Struck::Maybe,
+                owed: true,
+                ..Kill::new(Actor::Client, UnixMillis(7))
+            }),
+            r#"{"killing":{"actor":"client","since":7,"attempts":0,"absent_once":false,"struck":"maybe","owed":true}}"#,
+        ),
+        (
+            State::Gone { at: UnixMillis(7), proof: Proof::Deleted, owed: true },
+            r#"{"gone":{"at":7,"proof":"deleted","owed":true}}"#,
+        ),
+        (
+            State::Gone { at: UnixMillis(7), proof: Proof::GetNotFound, owed: false },
             r#"{"gone":{"at":7,"proof":"get_not_found"}}"#,
         ),
     ];
@@ -141,7 +152,7 @@ fn an_entry_is_counted_where_it_holds_a_slot_and_nowhere_once_it_is_dead() {
     assert_eq!(names(&with(asleep)), [slots, live, paused].concat());
     assert_eq!(names(&golden())[2..], ["state:quarantined:shop/prod", "state:quarantined"]);
     assert!(names(&with(State::Refused)).is_empty());
-    assert!(names(&with(State::Gone { at: UnixMillis(1), proof: Proof::Deleted })).is_empty());
+    assert!(names(&with(State::Gone { at: UnixMillis(1), proof: Proof::Deleted, owed: false })).is_empty());
 }
 
 prop_compose! {
@@ -157,9 +168,15 @@ fn kill() -> impl Strategy<Value = Kill> {
         Just(Actor::Recovery),
         Just(Actor::Operator)
     ];
-    (actor, any::<u64>(), any::<u32>(), any::<(bool, bool)>()).prop_map(|(actor, since, attempts, once)| {
-        let (absent_once, deleted_once) = once;
-        Kill { actor, since: UnixMillis(since), attempts, absent_once, deleted_once }
+    let struck = prop_oneof![Just(Struck::Never), Just(Struck::Maybe), Just(Struck::Surely)];
+    let rest = (any::<u32>(), any::<bool>(), struck, any::<bool>());
+    (actor, any::<u64>(), rest).prop_map(|(actor, since, (attempts, absent_once, struck, owed))| Kill {
+        actor,
+        since: UnixMillis(since),
+        attempts,
+        absent_once,
+        struck,
+        owed,
     })
 }
 
@@ -180,7 +197,11 @@ fn state() -> impl Strategy<Value = State> {
         kill().prop_map(State::Killing),
         kill().prop_map(State::Quarantined),
         Just(State::Refused),
-        (any::<u64>(), proof).prop_map(|(at, proof)| State::Gone { at: UnixMillis(at), proof }),
+        (any::<u64>(), proof, any::<bool>()).prop_map(|(at, proof, owed)| State::Gone {
+            at: UnixMillis(at),
+            proof,
+            owed
+        }),
     ]
 }
 
