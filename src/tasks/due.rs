@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 
 use super::{Kills, Tasks};
-use crate::ledger::LedgerError;
-use crate::rules::entry::{Entry, State};
+use crate::ledger::{LedgerError, Sharing};
+use crate::rules::entry::{Actor, Entry, Kill, State};
 use crate::rules::listing::Answer;
 use crate::telemetry::Reconciled;
 use crate::time::UnixMillis;
@@ -16,6 +17,8 @@ use crate::time::UnixMillis;
 const MOST: usize = 1024;
 /// A backlog of kills is worked off with at most this many at once; the rest keep their appointments.
 const MOST_KILLS: usize = 32;
+/// A delete is left to the warden that its client asked, for as long as that client is kept waiting and a little more.
+const OF_ITS_OWN_WARDEN: Duration = Duration::from_secs(30);
 /// How many are worked on at once.
 const AT_ONCE: usize = 16;
 
@@ -68,6 +71,7 @@ impl Tasks {
                     self.metrics.reconciled(Reconciled::Ended);
                 }
             }
+            State::Killing(kill) if self.carried_out_elsewhere(kill, now) => Ok(()),
             // Not awaited: a kill may take as long as Cube hangs, and others are due.
             State::Killing(_) | State::Quarantined(_) => {
                 if self.deeds.kills_running() < MOST_KILLS {
@@ -79,6 +83,14 @@ impl Tasks {
             State::Ambiguous { .. } => {}
         }
         Ok(Look::Done)
+    }
+
+    /// The client's own warden carries its delete out at once. If another did the same, one of the two would hear 404 of
+    /// what the other has just deleted, and tell the client so. What that warden leaves undone comes due after this time.
+    fn carried_out_elsewhere(&self, kill: &Kill, now: UnixMillis) -> bool {
+        let untried = kill.attempts == 0 && !kill.absent_once && !kill.deleted_once;
+        let fresh = now.since(kill.since) < OF_ITS_OWN_WARDEN;
+        self.ledger.sharing() == Sharing::SeveralProcesses && kill.actor == Actor::Client && untried && fresh
     }
 
     /// Says once of each record that it cannot be read; the others go on.

@@ -178,6 +178,45 @@ async fn what_a_living_warden_does_is_left_alone() {
     assert_eq!(states(&other).await, ["live"]);
 }
 
+/// How many DELETEs Cube has seen.
+fn deletes(cube: &CubeSim) -> usize {
+    cube.requests().iter().filter(|seen| seen.head.method == "DELETE").count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_is_left_to_the_warden_that_was_asked_and_finished_by_any_if_that_one_dies() {
+    let world = World::start().await;
+    let (asked, store) = world.warden().await;
+    let (other, _) = world.warden().await;
+    let caller = asked.caller();
+    let (first, second) = (caller.create(&body()).await, caller.create(&body()).await);
+    world.cube.fault(Fault::Hold { done: true }.on(Kind::Delete).times(1));
+    let before = deletes(&world.cube);
+    let delete = {
+        let (caller, path) = (caller.clone(), format!("/sandboxes/{first}"));
+        tokio::spawn(async move { caller.delete(&path).await.status.as_u16() })
+    };
+    until("the delete is at Cube", || world.cube.held() == 1).await;
+    other.warden.tasks.tick_due().await.unwrap();
+    other.warden.finish().await;
+    assert_eq!(deletes(&world.cube) - before, 1, "two would take each other's 404 for the truth");
+    world.cube.release();
+    assert_eq!(delete.await.unwrap(), 204);
+
+    // It dies after a try that came to nothing, before it could say so.
+    world.cube.fault(Fault::DropRequest.on(Kind::Delete).times(1));
+    store.hang_before(store.commits() + 2);
+    let lost =
+        tokio::spawn(async move { caller.try_call("DELETE", &format!("/sandboxes/{second}"), None).await });
+    until("it has died", || store.is_dead()).await;
+    lost.abort();
+    asked.kill();
+    world.pass(31);
+    other.warden.tasks.tick_due().await.unwrap();
+    other.warden.finish().await;
+    assert_eq!((other.held().await, world.cube.alive().len()), (0, 0));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_has_said_farewell_is_not_waited_for_and_the_long_dead_are_forgotten() {
     let world = World::start().await;

@@ -90,7 +90,12 @@ impl RedisServer {
 
     /// A client of one's own, to look behind the store's back.
     pub(crate) fn connection(&self) -> redis::Connection {
-        redis::Client::open(self.url()).unwrap().get_connection().unwrap()
+        self.try_connection().unwrap()
+    }
+
+    /// The same, of a server that may be about to close it.
+    pub(crate) fn try_connection(&self) -> redis::RedisResult<redis::Connection> {
+        redis::Client::open(self.url())?.get_connection()
     }
 
     fn until_it_answers(&mut self) {
