@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, stream};
 
 use super::{Kills, Tasks};
 use crate::ledger::{LedgerError, Sharing};
-use crate::rules::entry::{Actor, Entry, Kill, State};
+use crate::rules::entry::{Actor, Entry, Kill, State, Struck};
 use crate::rules::listing::Answer;
 use crate::telemetry::Reconciled;
 use crate::time::UnixMillis;
@@ -71,7 +71,7 @@ impl Tasks {
                     self.metrics.reconciled(Reconciled::Ended);
                 }
             }
-            State::Killing(kill) if self.carried_out_elsewhere(kill, now) => Ok(()),
+            State::Killing(kill) if self.carried_out_elsewhere(kill, now) => return Ok(Look::Left),
             // Not awaited: a kill may take as long as Cube hangs, and others are due.
             State::Killing(_) | State::Quarantined(_) => {
                 if self.deeds.kills_running() < MOST_KILLS {
@@ -88,7 +88,7 @@ impl Tasks {
     /// The client's own warden carries its delete out at once. If another did the same, one of the two would hear 404 of
     /// what the other has just deleted, and tell the client so. What that warden leaves undone comes due after this time.
     fn carried_out_elsewhere(&self, kill: &Kill, now: UnixMillis) -> bool {
-        let untried = kill.attempts == 0 && !kill.absent_once && !kill.deleted_once;
+        let untried = kill.attempts == 0 && !kill.absent_once && kill.struck == Struck::Never;
         let fresh = now.since(kill.since) < OF_ITS_OWN_WARDEN;
         self.ledger.sharing() == Sharing::SeveralProcesses && kill.actor == Actor::Client && untried && fresh
     }
