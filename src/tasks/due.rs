@@ -72,9 +72,9 @@ impl Tasks {
     /// The client's own warden carries its delete out at once. If another did the same, one of the two would hear 404 of
     /// what the other has just deleted, and tell the client so. What that warden leaves undone comes due after this time.
     fn carried_out_elsewhere(&self, kill: &Kill, now: UnixMillis) -> bool {
-        let untried = kill.attempts == 0 && !kill.absent_once && !kill.deleted_once;
+        let untried = *kill == Kill::new(Actor::Client, kill.since);
         let fresh = now.since(kill.since) < OF_ITS_OWN_WARDEN;
-        self.ledger.sharing() == Sharing::SeveralProcesses && kill.actor == Actor::Client && untried && fresh
+        self.ledger.sharing() == Sharing::SeveralProcesses && untried && fresh
     }
 
     /// Says once of each record that it cannot be read; the others go on.
