@@ -14,6 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 
 use super::api::{Detail, Listed};
+pub use super::credential::Credential;
 use super::outcome::{self, Absence, Asked, Outcome};
 use super::profile::{Probe, Profile};
 use super::settings::{ApiKey, Budgets};
@@ -32,29 +33,6 @@ pub const NEXT_TOKEN: &str = "x-next-token";
 pub const MOST_PAGES: usize = 100;
 /// The header of Cube's and E2B's keys.
 pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-
-/// With whose credential Cube is asked.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Credential {
-    /// The warden's own (Cube's key, or none).
-    Own,
-    /// A client's, in memory only.
-    Lent(HeaderMap),
-}
-
-impl Credential {
-    /// Whether it is the warden's own.
-    #[must_use]
-    pub fn is_own(&self) -> bool {
-        *self == Self::Own
-    }
-}
-
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_own() { "Own" } else { "Lent(..)" })
-    }
-}
 
 /// How long a kind of call may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,7 +257,7 @@ impl Client {
     async fn confirm_deleted(&self, sandbox: &SandboxId, credential: &Credential) -> Killed {
         match self.get(sandbox, credential).await {
             Seen::Absent => Killed::Proof(Proof::Deleted),
-            Seen::Here(_) => Killed::Unclear("still there after DELETE was answered 204".to_owned()),
+            Seen::Here(_) => Killed::Refused("still there after DELETE was answered 204".to_owned()),
             Seen::Unclear(why) => Killed::Unclear(format!("DELETE was answered 204, unproven; {why}")),
         }
     }

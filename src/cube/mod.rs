@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod client;
+mod credential;
 pub mod outcome;
 pub mod profile;
 pub mod settings;
