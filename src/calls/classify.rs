@@ -314,6 +314,16 @@ pub fn classify(method: &Method, path: &str) -> Call {
     }
 }
 
+/// Would this read show the usage of all: the console's routes of old Cubes, or Cube's own metrics? Judged as the kindest
+/// reader could take the path; templates, which all may read, keep their names.
+#[must_use]
+pub fn shows_everybody(call: &Call, path: &str) -> bool {
+    const SHOWING: [&str; 5] = ["cubeapi", "metrics", "nodes", "cluster", "agenthub"];
+    let Some(reading) = Reading::of(path) else { return true };
+    let shared = *call == Call::ReadTemplate || reading.text == "/cubeapi/v1/health";
+    !(shared && reading.plain) && SHOWING.iter().any(|word| reading.speaks_of(word))
+}
+
 fn refused(method: &Method, of_sandboxes: bool) -> Call {
     match (is_read(method), of_sandboxes) {
         (true, _) => Call::NoSuchSandbox,
@@ -564,5 +574,28 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), NAMES.len());
+    }
+
+    #[test]
+    fn what_shows_the_usage_of_all_is_known_however_it_is_spelled() {
+        let shows = |path: &str| shows_everybody(&classify(&Method::GET, path), path);
+        for path in [
+            "/metrics",
+            "//metrics",
+            "/%6detrics",
+            "/./METRICS",
+            "/cubeapi/v1/nodes",
+            "/x/../cubeapi/v1/nodes",
+            "/cubeapi/v1/templates/../nodes",
+            "/cluster/overview",
+            "/nodes",
+        ] {
+            assert!(shows(path), "{path}");
+        }
+        for path in
+            ["/templates", "/templates/tpl-metrics", "/cubeapi/v1/templates/tpl-1", "/cubeapi/v1/health"]
+        {
+            assert!(!shows(path), "{path}");
+        }
     }
 }

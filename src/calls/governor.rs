@@ -111,20 +111,13 @@ impl Governor {
         if !matches!(call, Call::Pass | Call::ReadTemplate) {
             return Ok((Route::Govern { body_limit: BODY_LIMIT }, who));
         }
-        if shows_everybody(&who, head.uri.path()) {
+        if !who.admin && classify::shows_everybody(&call, head.uri.path()) {
             return Err(answers::no_such(last_segment(head.uri.path())));
         }
         self.metrics.passed();
         prepare_credential(self, &who, head);
         Ok((Route::Pass, who))
     }
-}
-
-/// Reads that show the usage of all (the console's routes of old Cubes, Cube's own metrics) are an admin tenant's only.
-fn shows_everybody(who: &Who, path: &str) -> bool {
-    let path = path.to_ascii_lowercase();
-    let shared = path.starts_with("/cubeapi/v1/templates") || path == "/cubeapi/v1/health";
-    !who.admin && !shared && (path.starts_with("/cubeapi") || path.starts_with("/metrics"))
 }
 
 fn ungoverned(metrics: &Metrics, ask: &Ask) -> Refusal {
