@@ -111,7 +111,7 @@ impl Governor {
         if !matches!(call, Call::Pass | Call::ReadTemplate) {
             return Ok((Route::Govern { body_limit: BODY_LIMIT }, who));
         }
-        if !who.admin && classify::shows_everybody(&call, head.uri.path()) {
+        if !who.admin && classify::shows_everybody(call, head.uri.path()) {
             return Err(answers::no_such(last_segment(head.uri.path())));
         }
         self.metrics.passed();
