@@ -262,6 +262,7 @@ fn skin(settings: &Settings) -> proxy::Settings {
         // In the other modes nothing is put into what passes.
         request_ids: settings.calls.mode == Mode::Enforce,
         answer_limit: settings.proxy.answer_timeout,
+        body_limit: settings.proxy.body_limit,
         body_patience: settings.proxy.body_timeout,
         idle: settings.proxy.idle,
         ..proxy::Settings::default()

@@ -50,6 +50,8 @@ pub struct Settings {
     pub request_ids: bool,
     /// Longest wait for an answer's head, from the end of the request.
     pub answer_limit: Duration,
+    /// Most bytes of a governed call's body; a call may ask for less.
+    pub body_limit: usize,
     /// Longest time the body of a governed call may take to arrive.
     pub body_patience: Duration,
     /// Longest wait for the upstream's `100 Continue` before the body is sent anyway.
@@ -65,6 +67,7 @@ impl Default for Settings {
         Self {
             request_ids: true,
             answer_limit: Duration::from_mins(5),
+            body_limit: 2 * 1024 * 1024,
             body_patience: Duration::from_secs(30),
             continue_wait: Duration::from_secs(1),
             idle: Duration::from_secs(620),
@@ -158,7 +161,7 @@ impl Proxy {
             Route::Govern { body_limit } => {
                 account.governed();
                 headers::without_upgrade(&mut head.headers);
-                govern::run(self, head, body, body_limit).await
+                govern::run(self, head, body, body_limit.min(self.settings.body_limit)).await
             }
         }
     }

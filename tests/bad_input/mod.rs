@@ -173,3 +173,15 @@ impl Bench {
         assert_eq!(self.cube.alive().len(), 1);
     }
 }
+
+#[tokio::test]
+async fn a_body_larger_than_the_operator_allows_is_refused_before_anything_else() {
+    let cube = CubeSim::builder().start().await.unwrap();
+    let config = "[proxy]\nbody_limit = \"1KiB\"\n";
+    let warden = warden::before(&cube.url()).config(config).start().await;
+    let large = format!(r#"{{"templateID":"tpl-1","x":"{}"}}"#, "x".repeat(2000));
+    let answer = warden.caller().post("/sandboxes", &large).await;
+    assert_eq!((answer.status.as_u16(), answer.text("error_code")), (413, "BODY_TOO_LARGE".to_owned()));
+    assert!(cube.alive().is_empty());
+    assert_eq!(warden.held().await, 0);
+}
