@@ -85,7 +85,7 @@ impl Governor {
         let credential = self.cube.credential_for(&ask.head.headers);
         let Seen::Here(detail) = self.cube.get(&sandbox.id, &credential).await else { return false };
         let labels = Labels::read(&detail.listed.metadata, &names);
-        labels.is_some_and(|labels| labels.ledger == *self.ledger.id() && ask.who.may_use(&labels.bucket))
+        labels.is_some_and(|labels| labels.ledger == self.ledger.id() && ask.who.may_use(&labels.bucket))
     }
 
     /// Cube's own refusal of the caller's key, where only Cube can judge it: nothing is written down or shown for somebody

@@ -78,7 +78,7 @@ impl Ledger {
             tenant: ask.tenant.clone(),
             origin: Origin::Created,
             instance: self.instance.clone(),
-            generation: Generation(now.0),
+            generation: self.next_generation(Generation(0), now),
             holders: 1,
             sandbox: None,
             template: ask.template.clone(),

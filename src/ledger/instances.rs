@@ -6,6 +6,7 @@
 //! A warden that was only slow finds its creates taken over; it learns so from the entries and harms nobody.
 
 use std::collections::HashSet;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{Decision, Ledger, LedgerError, Step, bytes_in, corrupt};
@@ -51,13 +52,32 @@ impl Ledger {
     /// [`LedgerError`] if the store fails.
     pub async fn beat(&self) -> Result<(), LedgerError> {
         let now = self.now().await?;
-        let batch = Batch {
-            put: vec![(Key::Instance(self.instance.clone()), schema::encode(&Beat { at: now.0 }))],
+        let epoch = self.trust.known().meta.epoch;
+        self.write(self.beat_of(now, epoch)).await?;
+        Ok(())
+    }
+
+    /// The commit that shows it, and that this warden has given `epoch` all that it remembers.
+    pub(super) fn beat_of(&self, now: UnixMillis, epoch: u64) -> Batch {
+        Batch {
+            put: vec![(Key::Instance(self.instance.clone()), schema::encode(&Beat { at: now.0, epoch }))],
             join: vec![(Set::Instances, self.instance.to_string())],
             ..Batch::default()
-        };
-        self.write(batch).await?;
-        Ok(())
+        }
+    }
+
+    /// Whether a warden that was known to live has not given this epoch what it remembers.
+    pub(super) async fn somebody_owes(&self, epoch: u64) -> Result<bool, LedgerError> {
+        let peers: Vec<Key> = self.peers().iter().cloned().map(Key::Instance).collect();
+        let snapshot = self.store.read(&peers).await?;
+        Ok(snapshot.records.iter().any(|record| {
+            let beat: Option<Beat> = schema::decode(&record.value).ok();
+            beat.is_none_or(|beat| beat.epoch != epoch)
+        }))
+    }
+
+    fn peers(&self) -> MutexGuard<'_, HashSet<InstanceId>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This warden has ended in order: whatever it still left may be taken over at once.
@@ -111,6 +131,8 @@ impl Ledger {
                 living.insert(one.instance);
             }
         }
+        self.peers().clone_from(&living);
+        self.peers().remove(&self.instance);
         Ok(living)
     }
 
@@ -120,7 +142,7 @@ impl Ledger {
         let named = named.collect::<Result<Vec<_>, _>>();
         let named = named.map_err(|error| corrupt_set(&error.to_string()))?;
         let keys: Vec<Key> = named.iter().map(|instance| Key::Instance(instance.clone())).collect();
-        let Snapshot { now, records } = self.store.read(&keys).await?;
+        let Snapshot { now, records, .. } = self.read(&keys).await?;
         let mut known = Vec::with_capacity(named.len());
         for ((instance, key), record) in named.into_iter().zip(&keys).zip(&records) {
             let beat = bytes_in(key, record).and_then(|bytes| {

@@ -10,12 +10,15 @@ mod idempotency;
 mod instances;
 mod inventory;
 mod kill;
+mod memory;
 mod objects;
 mod operations;
+mod rebuild;
 mod settle;
+mod trust;
 mod views;
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -26,14 +29,17 @@ pub use idempotency::{Claim, Claiming, IdempotencyKey, Repeated};
 pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
 pub use kill::{Condemned, KillReport};
+pub use memory::Known;
 pub use operations::Began;
+pub use rebuild::Part;
+pub use trust::Standing;
 pub use views::{BucketCounts, CHARGED, Counts};
 
 pub use crate::store::Sharing;
 
-use crate::ids::{Bucket, InstanceId, LedgerId, Marker, OwnerId, SandboxId, UpstreamName};
+use crate::ids::{InstanceId, LedgerId, Marker, SandboxId, UpstreamName};
 use crate::rules::entry::{Entry, Timing};
-use crate::store::schema::{self, Key, Meta, Set};
+use crate::store::schema::{self, Key, Set};
 use crate::store::{Appointment, Batch, Committed, Record, Snapshot, Store, StoreError, UNREADABLE, Version};
 use crate::time::{Chance, UnixMillis};
 
@@ -49,6 +55,9 @@ pub enum LedgerError {
     /// Others kept changing the same record.
     #[error("the record {0} kept moving under {ATTEMPTS} attempts")]
     Contended(String),
+    /// It is not the ledger that it was: nothing is read from it or written there until it is rebuilt.
+    #[error("the ledger has lost what it had confirmed ({0}); it is rebuilt before anything else is done")]
+    Lost(String),
     /// The ledger belongs to a later program.
     #[error("the ledger has format {found}; this version reads up to {known}: run the version that wrote it")]
     LaterFormat {
@@ -76,26 +85,17 @@ pub struct Settings {
     pub timing: Timing,
 }
 
-/// What this process remembers of a sandbox, for the time when the store cannot be asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Where it is counted.
-    pub bucket: Bucket,
-    /// Whose it is.
-    pub owner: OwnerId,
-    /// The end that was granted when it was last seen.
-    pub deadline: Option<UnixMillis>,
-}
-
 /// The accounting authority of one warden.
 #[derive(Debug)]
 pub struct Ledger {
     store: Arc<dyn Store>,
     settings: Settings,
-    id: LedgerId,
+    trust: trust::Trust,
     instance: InstanceId,
     chance: Chance,
-    known: Mutex<HashMap<SandboxId, Known>>,
+    memory: Mutex<memory::Memory>,
+    /// Who lived when this warden last looked.
+    peers: Mutex<HashSet<InstanceId>>,
     notes: Mutex<decisions::Notes>,
     work: Notify,
     /// Why the last write failed; a store that can be read but not written is of no use to anybody.
@@ -115,34 +115,41 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails or holds what this version cannot read.
-    ///
-    /// # Panics
-    /// Never: eight random bytes are an instance id.
     pub async fn open(
         store: Arc<dyn Store>,
         settings: Settings,
         chance: Chance,
     ) -> Result<Self, LedgerError> {
+        Self::open_known(store, settings, chance, None).await
+    }
+
+    /// Opens the ledger in `store`. If the store is empty and there was a ledger, `was`, that one is rebuilt.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails or holds what this version cannot read.
+    ///
+    /// # Panics
+    /// Never: eight random bytes are an instance id.
+    pub async fn open_known(
+        store: Arc<dyn Store>,
+        settings: Settings,
+        chance: Chance,
+        was: Option<&LedgerId>,
+    ) -> Result<Self, LedgerError> {
         let instance = InstanceId::new(&chance.hex(8)).expect("eight bytes are sixteen hexadecimal digits");
-        let meta = read_or_found(store.as_ref(), &chance).await?;
-        let id = meta.ledger_id().map_err(|error| corrupt(&Key::Meta, error.to_string()))?;
+        let trust = trust::read_or_found(store.as_ref(), &chance, was).await?;
         Ok(Self {
             store,
             settings,
-            id,
+            trust,
             instance,
             chance,
-            known: Mutex::default(),
+            memory: Mutex::default(),
+            peers: Mutex::default(),
             notes: Mutex::default(),
             work: Notify::new(),
             write_error: Mutex::default(),
         })
-    }
-
-    /// `cw_ledger`.
-    #[must_use]
-    pub fn id(&self) -> &LedgerId {
-        &self.id
     }
 
     /// This process.
@@ -183,7 +190,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn now(&self) -> Result<UnixMillis, LedgerError> {
-        Ok(self.store.read(&[]).await?.now)
+        Ok(self.read(&[]).await?.now)
     }
 
     /// Changes whenever room may have come free or an entry moved. A hint only.
@@ -202,36 +209,14 @@ impl Ledger {
         self.work.notify_one();
     }
 
-    /// What this process remembers of a sandbox; for the time when the store cannot be asked.
-    #[must_use]
-    pub fn known(&self, sandbox: &SandboxId) -> Option<Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(sandbox).cloned()
-    }
-
     /// Why the last write failed; `None` once one has succeeded.
     #[must_use]
     pub fn write_error(&self) -> Option<String> {
         self.write_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Every write of the ledger.
-    async fn write(&self, batch: Batch) -> Result<Committed, StoreError> {
-        let committed = self.store.commit(batch).await;
-        let error = committed.as_ref().err().map(ToString::to_string);
-        *self.write_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
-        committed
-    }
-
-    fn remember(&self, entry: &Entry) {
-        let Some(sandbox) = &entry.sandbox else { return };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if entry.usable() {
-            let seen =
-                Known { bucket: entry.bucket.clone(), owner: entry.owner.clone(), deadline: entry.deadline };
-            known.insert(sandbox.clone(), seen);
-        } else {
-            known.remove(sandbox);
-        }
+    fn note_write(&self, error: Option<&StoreError>) {
+        *self.write_error.lock().unwrap_or_else(PoisonError::into_inner) = error.map(ToString::to_string);
     }
 
     /// Reads the entry of `marker`, applies `rule`, commits if nothing moved; else again. `None` if there is no entry.
@@ -242,7 +227,7 @@ impl Ledger {
     ) -> Result<Option<R>, LedgerError> {
         let key = Key::Entry(marker.clone());
         for _ in 0..ATTEMPTS {
-            let Snapshot { now, records } = self.store.read(std::slice::from_ref(&key)).await?;
+            let Snapshot { now, records, .. } = self.read(std::slice::from_ref(&key)).await?;
             let Some((entry, version)) = entry_in(&key, &records[0])? else { return Ok(None) };
             let (next, decision, answer) = match rule(entry.clone(), now) {
                 Step::Keep(answer) => return Ok(Some(answer)),
@@ -275,7 +260,7 @@ impl Ledger {
     /// [`LedgerError`] if the store fails or the record is corrupt.
     pub async fn entry(&self, marker: &Marker) -> Result<Option<Entry>, LedgerError> {
         let key = Key::Entry(marker.clone());
-        let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
+        let snapshot = self.read(std::slice::from_ref(&key)).await?;
         Ok(entry_in(&key, &snapshot.records[0])?.map(|(entry, _)| entry))
     }
 
@@ -285,7 +270,7 @@ impl Ledger {
     /// [`LedgerError`] if the store fails or a record is corrupt.
     pub async fn find(&self, sandbox: &SandboxId) -> Result<Option<Entry>, LedgerError> {
         let key = Key::Sandbox(sandbox.clone());
-        let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
+        let snapshot = self.read(std::slice::from_ref(&key)).await?;
         let Some(marker) = marker_in(&key, &snapshot.records[0])? else { return Ok(None) };
         // An entry of another Cube is not this one's sandbox, whatever its id.
         let entry = self.entry(&marker).await?.filter(|entry| self.is_here(entry));
@@ -294,29 +279,6 @@ impl Ledger {
         }
         Ok(entry)
     }
-}
-
-async fn read_or_found(store: &dyn Store, chance: &Chance) -> Result<Meta, LedgerError> {
-    for _ in 0..ATTEMPTS {
-        let Snapshot { now, records } = store.read(&[Key::Meta]).await?;
-        if let Some(meta) = bytes_in(&Key::Meta, &records[0])? {
-            // A later format may lack or rename all else: it is asked for by itself first.
-            let found = schema::format_of(meta).map_err(|what| corrupt(&Key::Meta, what))?;
-            if found > schema::FORMAT {
-                return Err(LedgerError::LaterFormat { found, known: schema::FORMAT });
-            }
-            return schema::decode(meta).map_err(|what| corrupt(&Key::Meta, what));
-        }
-        let meta = Meta { format: schema::FORMAT, ledger: chance.hex(8), epoch: now.0, imported: false };
-        let batch = Batch {
-            expect: vec![(Key::Meta, 0)],
-            put: vec![(Key::Meta, schema::encode(&meta))],
-            ..Batch::default()
-        };
-        // Moved: another warden founded it first; read what it wrote.
-        store.commit(batch).await?;
-    }
-    Err(LedgerError::Contended(Key::Meta.to_string()))
 }
 
 fn corrupt(key: &Key, what: impl Into<String>) -> LedgerError {

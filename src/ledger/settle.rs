@@ -72,7 +72,7 @@ impl Ledger {
     ) -> Result<Option<Entry>, LedgerError> {
         let keys = [Key::Entry(marker.clone()), Key::Sandbox(birth.sandbox.clone())];
         for _ in 0..super::ATTEMPTS {
-            let Snapshot { now, records } = self.store.read(&keys).await?;
+            let Snapshot { now, records, .. } = self.read(&keys).await?;
             let Some((entry, version)) = entry_in(&keys[0], &records[0])? else { return Ok(None) };
             let Ok(next) = rule(entry.clone(), now) else { return Ok(Some(entry)) };
             let displaced = match marker_in(&keys[1], &records[1])?.filter(|other| other != marker) {
@@ -97,7 +97,7 @@ impl Ledger {
 
     async fn versioned(&self, marker: &Marker) -> Result<Option<(Entry, Version)>, LedgerError> {
         let key = Key::Entry(marker.clone());
-        let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
+        let snapshot = self.read(std::slice::from_ref(&key)).await?;
         entry_in(&key, &snapshot.records[0])
     }
 
@@ -205,7 +205,7 @@ fn inherit(next: Entry, displaced: Option<&Entry>, now: UnixMillis) -> Entry {
     }
 }
 
-fn displace(other: &Entry, version: Version, batch: &mut Batch) {
+pub(super) fn displace(other: &Entry, version: Version, batch: &mut Batch) {
     let gone = erase(other, version);
     batch.expect.extend(gone.expect);
     batch.remove.extend(gone.remove);

@@ -8,3 +8,4 @@ pub mod delete;
 pub mod entry;
 pub mod listing;
 pub mod policy;
+pub mod rebuild;

@@ -28,7 +28,7 @@ pub use self::disk::OpenError;
 use self::disk::Opener;
 use self::writer::{Answer, Job, Work, Writer};
 use super::schema::{Key, Set};
-use super::{Batch, Committed, Logged, Sharing, Snapshot, Store, StoreError};
+use super::{Batch, Committed, Logged, Reached, Sharing, Snapshot, Store, StoreError};
 use crate::time::{Clock, UnixMillis};
 
 /// So many commits may wait; who comes later waits for a place.
@@ -184,8 +184,11 @@ fn write_lock<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 impl Store for Embedded {
     async fn read(&self, keys: &[Key]) -> Result<Snapshot, StoreError> {
         let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-        let records = self.look(|read| tables::records(read, &keys))?;
-        Ok(Snapshot { now: self.shared.now(), records })
+        let (sequence, records) =
+            self.look(|read| Ok((tables::head(read)?.sequence, tables::records(read, &keys)?)))?;
+        // One process: whatever was committed, this one did.
+        let reached = Reached { sequence, own: sequence };
+        Ok(Snapshot { now: self.shared.now(), reached, records })
     }
 
     async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError> {

@@ -33,11 +33,31 @@ pub struct Record {
     pub value: Vec<u8>,
 }
 
+/// How far a store has come: whoever has seen it further knows that it has lost something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// The sequence of the last commit, anybody's.
+    pub sequence: Version,
+    /// The sequence of the last commit through this handle (0: none). Others may have brought the sequence further than
+    /// it was before the loss: this shows it all the same.
+    pub own: Version,
+}
+
+impl Reached {
+    /// Whether something is missing that was there at `floor`.
+    #[must_use]
+    pub fn behind(self, floor: Self) -> bool {
+        self.sequence < floor.sequence || self.own < floor.own
+    }
+}
+
 /// What was read, and when, by the ledger's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The ledger's clock: never less than it has shown before.
     pub now: UnixMillis,
+    /// How far the store has come.
+    pub reached: Reached,
     /// One for each key asked for, in that order.
     pub records: Vec<Record>,
 }
@@ -56,6 +76,8 @@ pub struct Appointment {
 /// Everything that one commit does, all or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
+    /// The store must have come so far: else it is [`StoreError::Behind`], and nothing is written.
+    pub floor: Reached,
     /// These records must still have these versions.
     pub expect: Vec<(Key, Version)>,
     /// These sets must hold fewer members than that (asked before anything joins).
@@ -96,6 +118,9 @@ pub enum StoreError {
     /// It cannot be reached or written; whether the last commit happened is unknown.
     #[error("the ledger's store is unavailable: {0}")]
     Unavailable(String),
+    /// It has come less far than it must have; nothing was written.
+    #[error("the ledger's store has lost commits that it had confirmed")]
+    Behind,
     /// A record cannot be read; others can.
     #[error("the record {key} cannot be read: {what}")]
     Corrupt {

@@ -85,10 +85,12 @@ impl Redis {
 #[async_trait]
 impl Store for Redis {
     async fn read(&self, keys: &[Key]) -> Result<Snapshot, StoreError> {
-        let read = self.scripts.read(&self.names.head(), &self.names_of(keys), &self.given());
-        let (now, records) = read.ask(&self.link).await?;
-        let now = UnixMillis(self.seen.fetch_max(now, AcqRel).max(now));
-        Ok(Snapshot { now, records })
+        let who = self.hints.own_name();
+        let read = self.scripts.read(&self.names.head(), &self.names_of(keys), &self.given(), who);
+        let mut snapshot = read.ask(&self.link).await?;
+        let now = snapshot.now.0;
+        snapshot.now = UnixMillis(self.seen.fetch_max(now, AcqRel).max(now));
+        Ok(snapshot)
     }
 
     async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError> {

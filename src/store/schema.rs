@@ -34,6 +34,7 @@ pub use entry::{decode_entry, encode_entry};
 
 use crate::ids::{Bucket, InstanceId, LedgerId, Malformed, Marker, ObjectKind, SandboxId};
 use crate::rules::entry::Entry;
+use crate::time::UnixMillis;
 
 /// The format this program writes. A greater one is refused.
 pub const FORMAT: u32 = 1;
@@ -134,9 +135,47 @@ pub struct Meta {
     pub epoch: u64,
     /// Whether the first inventory of Cube has been taken into the records.
     pub imported: bool,
+    /// When it was first founded, milliseconds: of two that claim one place, the older is right. 0: unknown.
+    #[serde(default)]
+    pub founded: u64,
+    /// Since when it is being rebuilt, if it is, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuilding: Option<u64>,
+    /// Until then nothing is judged, milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub judgement_from: u64,
+    /// No generation below this is issued any more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generations_from: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Meta {
+    /// A ledger that is founded now.
+    #[must_use]
+    pub fn new(ledger: String, now: UnixMillis) -> Self {
+        Self {
+            format: FORMAT,
+            ledger,
+            epoch: now.0,
+            imported: false,
+            founded: now.0,
+            rebuilding: None,
+            judgement_from: 0,
+            generations_from: 0,
+        }
+    }
+
+    /// When it was first founded.
+    #[must_use]
+    pub fn founded(&self) -> u64 {
+        if self.founded == 0 { self.epoch } else { self.founded }
+    }
+
     /// The ledger's id.
     ///
     /// # Errors
@@ -183,6 +222,9 @@ pub struct Object {
 pub struct Beat {
     /// When, by the ledger's clock, milliseconds.
     pub at: u64,
+    /// The epoch that it has given what it remembers to.
+    #[serde(default)]
+    pub epoch: u64,
 }
 
 /// Serializes one of the small records.

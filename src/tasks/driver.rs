@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::Tasks;
 use crate::cube::client::ListFailed;
 use crate::cube::profile::Probe;
-use crate::ledger::{BEAT, LedgerError, Sharing};
+use crate::ledger::{BEAT, LedgerError, Sharing, Standing};
 use crate::time::UnixMillis;
 
 /// How often due entries are looked for when nobody asks for it.
@@ -57,7 +57,8 @@ impl Tasks {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn start(&self) -> Result<(), LedgerError> {
-        self.tick_beat().await
+        // What was lost is rebuilt first, in the background: pass-through need not wait for that.
+        if self.ledger.standing() == Standing::Sound { self.tick_beat().await } else { Ok(()) }
     }
 
     /// Shows that this warden lives, where others could care, and takes over what dead ones left.
@@ -90,6 +91,7 @@ impl Tasks {
         let loops = async {
             tokio::join!(
                 self.run_due(),
+                self.run_rebuild(),
                 self.run_inventory(),
                 self.run_health(),
                 self.run_notes(),
@@ -133,6 +135,18 @@ impl Tasks {
                 () = self.ledger.work() => {}
                 () = self.clock.sleep(DUE) => {}
             }
+        }
+    }
+
+    async fn run_rebuild(self: &Arc<Self>) {
+        loop {
+            if let Err(error) = self.tick_rebuild().await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the ledger could not be rebuilt yet"
+                );
+            }
+            self.clock.sleep(DUE).await;
         }
     }
 

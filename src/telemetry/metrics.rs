@@ -14,7 +14,7 @@ use prometheus::{
     TextEncoder,
 };
 
-use super::labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, Reconciled};
+use super::labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, Rebuilt, Reconciled};
 use crate::ids::OTHER;
 use crate::verdict::Reason;
 
@@ -114,6 +114,12 @@ metrics! {
     panics_total: IntCounter [],
     /// 1 if the ledger answered this scrape; if 0, what follows from the ledger is the last that was known.
     ledger_up: IntGauge [],
+    /// 1 while the ledger is not whole (it has lost what it had confirmed, or is being rebuilt) and creates wait.
+    ledger_lost: IntGauge [],
+    /// How often this warden saw a lost ledger whole again.
+    ledger_rebuilds_total: IntCounter [],
+    /// Entries of a lost ledger that this warden brought back, by where from.
+    ledger_rebuilt_entries_total: IntCounterVec ["source"],
     /// Slots of a bucket; -1 for no limit.
     bucket_limit: IntGaugeVec ["bucket"],
     /// Entries of the ledger that hold a slot.
@@ -186,6 +192,7 @@ impl Metrics {
         begin(&metrics.upstream_answers_total, Answer::ALL.iter().map(|answer| [answer.name()]));
         begin(&metrics.kills_total, KillResult::ALL.iter().map(|result| [result.name()]));
         begin(&metrics.reconciled_total, Reconciled::ALL.iter().map(|result| [result.name()]));
+        begin(&metrics.ledger_rebuilt_entries_total, Rebuilt::ALL.iter().map(|source| [source.name()]));
         begin(&metrics.decisions_total, Decision::ALL.iter().map(|decision| [decision.name()]));
         metrics.name_buckets(buckets.into_iter().chain([OTHER]));
         metrics
@@ -273,6 +280,22 @@ impl Metrics {
     /// A wish to end a sandbox was decided.
     pub fn decided(&self, decision: Decision) {
         self.decisions_total.with_label_values(&[decision.name()]).inc();
+    }
+
+    /// Whether the ledger is not whole.
+    pub fn ledger_lost(&self, lost: bool) {
+        self.ledger_lost.set(i64::from(lost));
+    }
+
+    /// A lost ledger is whole again.
+    pub fn rebuilt(&self) {
+        self.ledger_rebuilds_total.inc();
+    }
+
+    /// So many entries were brought back.
+    pub fn gave(&self, source: Rebuilt, entries: usize) {
+        let counter = self.ledger_rebuilt_entries_total.with_label_values(&[source.name()]);
+        counter.inc_by(u64::try_from(entries).unwrap_or(u64::MAX));
     }
 
     /// A defect ended a call.

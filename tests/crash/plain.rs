@@ -9,7 +9,9 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use cubewarden::store::schema::{Key, Set};
-use cubewarden::store::{Batch, Committed, Logged, Record, Sharing, Snapshot, Store, StoreError, Version};
+use cubewarden::store::{
+    Batch, Committed, Logged, Reached, Record, Sharing, Snapshot, Store, StoreError, Version,
+};
 use cubewarden::time::{Clock as _, ManualClock, UnixMillis};
 use tokio::sync::watch;
 
@@ -88,7 +90,8 @@ impl Store for Plain {
         let mut content = self.content.lock().unwrap();
         content.seen = content.seen.max(self.clock.now().0);
         let records = keys.iter().map(|key| content.record(key)).collect();
-        Ok(Snapshot { now: UnixMillis(content.seen), records })
+        let reached = Reached { sequence: content.sequence, own: content.sequence };
+        Ok(Snapshot { now: UnixMillis(content.seen), reached, records })
     }
 
     async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError> {

@@ -9,12 +9,14 @@ use super::link::{Again, Link, foreign, meant, strange};
 use super::names::Names;
 use super::{foreign_record, record};
 use crate::store::schema::Set;
-use crate::store::{Batch, Committed, Record, StoreError, Version};
+use crate::store::{Batch, Committed, Reached, Snapshot, StoreError, Version};
+use crate::time::UnixMillis;
 
 const OK: i64 = 0;
 const MOVED: i64 = 1;
 const FULL: i64 = 2;
 const FOREIGN: i64 = 3;
+const BEHIND: i64 = 4;
 
 /// Prelude and script are one text to Redis.
 macro_rules! script {
@@ -95,9 +97,10 @@ impl Scripts {
     }
 
     /// `lua/read.lua`.
-    pub(super) fn read(&self, head: &str, keys: &[String], given: &str) -> Read<'_> {
+    pub(super) fn read(&self, head: &str, keys: &[String], given: &str, who: &str) -> Read<'_> {
         let keys = [&[head.to_owned()], keys].concat();
-        Read(Call { script: &self.read, keys, arguments: vec![given.into()], again: Again::Safe })
+        let arguments = vec![given.into(), who.into()];
+        Read(Call { script: &self.read, keys, arguments, again: Again::Safe })
     }
 
     /// `lua/sizes.lua`.
@@ -114,7 +117,9 @@ impl Scripts {
         who: &str,
     ) -> Commit<'a> {
         let keys = vec![names.head(), names.due(), names.log()];
-        let arguments = vec![given.into(), who.into(), names.channel().into_bytes()];
+        let floor = [batch.floor.sequence, batch.floor.own].map(|floor| floor.to_string().into_bytes());
+        let [sequence, own] = floor;
+        let arguments = vec![given.into(), who.into(), names.channel().into_bytes(), sequence, own];
         let call = Call { script: &self.commit, keys, arguments, again: Again::Unsafe };
         Commit { call: call.with(names, batch), batch }
     }
@@ -157,21 +162,27 @@ impl Call<'_> {
 pub(super) struct Read<'a>(Call<'a>);
 
 impl Read<'_> {
-    /// The time, and the records in the order asked for.
-    pub(super) async fn ask(&self, link: &Link) -> Result<(u64, Vec<Record>), StoreError> {
+    /// The records in the order asked for, the time, and how far the ledger has come.
+    pub(super) async fn ask(&self, link: &Link) -> Result<Snapshot, StoreError> {
         let reply = self.0.ask(link).await?;
         let asked = self.0.keys.len() - 1;
-        let [Value::Int(OK), Value::Int(now), records @ ..] = reply.as_slice() else {
+        let [Value::Int(OK), Value::Int(now), Value::Int(sequence), Value::Int(own), records @ ..] =
+            reply.as_slice()
+        else {
             return Err(strange(&Value::Array(reply)));
         };
+        let number = |value: &i64| u64::try_from(*value).ok();
+        let head = number(now).zip(number(sequence)).zip(number(own));
         let records = self.0.keys[1..].iter().zip(records).map(|(name, stored)| match stored {
             Value::BulkString(stored) => Ok(record(stored, name)),
             Value::Int(FOREIGN) => Ok(foreign_record(name)),
             other => Err(strange(other)),
         });
         let records = records.collect::<Result<Vec<_>, _>>()?;
-        match u64::try_from(*now) {
-            Ok(now) if records.len() == asked && reply.len() == asked + 2 => Ok((now, records)),
+        match head {
+            Some(((now, sequence), own)) if records.len() == asked => {
+                Ok(Snapshot { now: UnixMillis(now), reached: Reached { sequence, own }, records })
+            }
             _ => Err(strange(&Value::Array(reply))),
         }
     }
@@ -211,6 +222,7 @@ impl Commit<'_> {
             [Value::Int(OK), Value::Int(sequence)] => {
                 number(sequence).map(|sequence: Version| Committed::Done(sequence))
             }
+            [Value::Int(BEHIND)] => return Err(StoreError::Behind),
             [Value::Int(MOVED)] => Some(Committed::Moved),
             [Value::Int(FULL), Value::Int(position), Value::Int(held)] => {
                 self.room(*position).zip(number(held)).map(|(set, held)| Committed::Full { set, held })
