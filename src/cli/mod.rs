@@ -3,6 +3,7 @@
 //! Must stay true: exit code 0 means done, 1 means that something could not be done, 2 that the configuration (or the
 //! command line) is wrong; what is wrong is said in sentences on standard error, what was asked for goes to standard output.
 
+mod beside;
 mod check;
 mod keygen;
 mod reload;

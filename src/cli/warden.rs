@@ -10,6 +10,7 @@ use http::Method;
 use http::request::Parts;
 use tokio::sync::watch;
 
+use super::beside;
 use crate::admin::{Admin, Health, Outlook};
 use crate::calls::classify::Call;
 use crate::calls::governor::{Governor, Wiring as CallsWiring};
@@ -83,8 +84,10 @@ impl Warden {
         let ledger_settings =
             ledger::Settings { upstream: settings.cube.name.clone(), timing: timing(settings) };
         let seed = Chance::from_os();
-        let ledger = Ledger::open(store, ledger_settings, seed).await.context("open the ledger")?;
-        let ledger = Arc::new(ledger);
+        let was = beside::recall(settings);
+        let ledger = Ledger::open_known(store, ledger_settings, seed, was.as_ref()).await;
+        let ledger = Arc::new(ledger.context("open the ledger")?);
+        beside::remember(settings, &ledger.id());
         let ways = ways(settings, &metrics, &clock)?;
         let cube =
             Client::new(ways, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
