@@ -45,6 +45,7 @@ impl Admin {
             Standing::Lost(_) => "lost",
             Standing::Rebuilding => "rebuilding",
         };
+        let limits = self.ledger.agreement();
         let draining = self.draining.load(Ordering::Relaxed);
         let ready = ledger_error.is_none() && health.upstream_up && settled && !draining;
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -53,6 +54,7 @@ impl Admin {
             "draining": draining,
             "ledger": { "up": ledger_error.is_none(), "error": ledger_error, "id": self.ledger.id().as_str(), "state": state },
             "upstream": { "up": health.upstream_up, "name": self.ledger.upstream().as_str() },
+            "limits": { "revision": limits.revision, "agree": limits.agree },
             "first_import_done": first_import_done,
             "listing_off": health.listing_off,
             "last_inventory": health.last_inventory.map(|at| at.to_string()),

@@ -49,7 +49,7 @@ enum Try {
 impl Governor {
     /// Takes a slot, waiting in line if need be.
     pub(super) async fn admit(&self, ask: &Ask, wish: &ledger::Ask) -> Result<Admitted, Refusal> {
-        let limits = limits(ask, &wish.bucket);
+        let limits = self.ledger.in_force(&wish.bucket, limits(ask, &wish.bucket));
         let line = self.waiting.line(&wish.bucket);
         let mut full = None;
         if line.is_empty() {
@@ -140,7 +140,7 @@ impl Governor {
 
     /// Would a create find a slot now? For shadow mode, which takes one anyway.
     pub(super) async fn would_fit(&self, ask: &Ask, bucket: &Bucket) -> Result<(), Refusal> {
-        let limits = limits(ask, bucket);
+        let limits = self.ledger.in_force(bucket, limits(ask, bucket));
         let counts =
             self.ledger.counts(std::slice::from_ref(bucket)).await.map_err(|error| unavailable(&error))?;
         let held = counts.buckets.first().map_or(0, BucketCounts::held);

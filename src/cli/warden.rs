@@ -26,6 +26,7 @@ use crate::ids::{Bucket, OTHER};
 use crate::ledger::{self, Ledger};
 use crate::proxy::{self, Ending, Finished, Observer, Proxy};
 use crate::rules::entry::Timing;
+use crate::rules::limits::LimitSheet;
 use crate::rules::policy::Policies;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
@@ -88,6 +89,7 @@ impl Warden {
         let ledger = Ledger::open_known(store, ledger_settings, seed, was.as_ref()).await;
         let ledger = Arc::new(ledger.context("open the ledger")?);
         beside::remember(settings, &ledger.id());
+        ledger.configure(limits(settings));
         let ways = ways(settings, &metrics, &clock)?;
         let cube =
             Client::new(ways, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
@@ -159,8 +161,13 @@ impl Warden {
     /// Takes what may change at run time into force.
     pub fn reload(&self, settings: &Settings) {
         self.governor.reload(settings.calls.clone());
+        self.ledger.configure(limits(settings));
         self.tasks.reload(task_rules(settings));
     }
+}
+
+fn limits(settings: &Settings) -> LimitSheet {
+    settings.calls.policies.limits(settings.calls.admission.global_limit)
 }
 
 /// Governs, and knows whether any call is under way.

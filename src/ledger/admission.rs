@@ -1,10 +1,10 @@
 //! Taking a slot: the check and the hold are one commit.
 
-use super::{Decision, IdempotencyKey, Ledger, LedgerError, found};
+use super::{ATTEMPTS, Decision, IdempotencyKey, Ledger, LedgerError, found};
 use crate::ids::{Bucket, Generation, Marker, OwnerId, TenantName};
 use crate::rules::entry::{Entry, Origin, Shape, State};
-use crate::store::Committed;
 use crate::store::schema::{Key, Set};
+use crate::store::{Batch, Committed, Version};
 
 /// How many may be held; `None`: counted, not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,25 +96,45 @@ impl Ledger {
             state: State::Reserved,
             due: Some(now.plus(self.settings.timing.reserved)),
         };
-        let mut batch = found(&entry);
+        for _ in 0..ATTEMPTS {
+            let expected = self.limits_expected();
+            let batch = self.slot_batch(ask, &entry, self.in_force(&ask.bucket, limits), expected.clone());
+            match self.write(batch).await? {
+                Committed::Done(_) => return Ok(Reserved::Slot(Box::new(entry))),
+                Committed::Full { set, held } => {
+                    let limit_of = if set == Set::AllSlots { FullWhere::Global } else { FullWhere::Bucket };
+                    return Ok(Reserved::Full(Full { limit_of, held }));
+                }
+                Committed::Moved if self.limits_moved(expected.as_ref()).await? => {}
+                Committed::Moved => {
+                    return match self.entry(&ask.marker).await? {
+                        // The reply to an earlier attempt was lost: it is ours already.
+                        Some(entry) => Ok(Reserved::Slot(Box::new(entry))),
+                        None if ask.key.is_some() => Ok(Reserved::KeyTaken),
+                        None => Err(LedgerError::Contended(Key::Entry(ask.marker.clone()).to_string())),
+                    };
+                }
+            }
+        }
+        Err(LedgerError::Contended(Key::Limits.to_string()))
+    }
+
+    /// The check and the hold, by the limits as they are known.
+    fn slot_batch(
+        &self,
+        ask: &Ask,
+        entry: &Entry,
+        limits: Limits,
+        expected: Option<(Key, Version)>,
+    ) -> Batch {
+        let mut batch = found(entry);
+        batch.expect.extend(expected);
         batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
         batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
         if let Some(key) = &ask.key {
-            key.claim_in(&mut batch, &ask.marker, now);
+            key.claim_in(&mut batch, &ask.marker, entry.asked);
         }
-        batch.log.push(Decision::about(&entry, "admitted", "slot taken").at(now).encode());
-        match self.write(batch).await? {
-            Committed::Done(_) => Ok(Reserved::Slot(Box::new(entry))),
-            Committed::Full { set, held } => {
-                let limit_of = if set == Set::AllSlots { FullWhere::Global } else { FullWhere::Bucket };
-                Ok(Reserved::Full(Full { limit_of, held }))
-            }
-            Committed::Moved => match self.entry(&ask.marker).await? {
-                // The reply to an earlier attempt was lost: it is ours already.
-                Some(entry) => Ok(Reserved::Slot(Box::new(entry))),
-                None if ask.key.is_some() => Ok(Reserved::KeyTaken),
-                None => Err(LedgerError::Contended(Key::Entry(ask.marker.clone()).to_string())),
-            },
-        }
+        batch.log.push(Decision::about(entry, "admitted", "slot taken").at(entry.asked).encode());
+        batch
     }
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 use super::{Decision, Ledger, LedgerError, Step, bytes_in, corrupt};
 use crate::ids::InstanceId;
 use crate::rules::entry::{Entry, State};
-use crate::store::schema::{self, Beat, Key, Set};
+use crate::rules::limits::LimitSheet;
+use crate::store::schema::{self, Beat, Key, Set, WrittenSheet};
 use crate::store::{Batch, Sharing, Snapshot, Version};
 use crate::time::UnixMillis;
 
@@ -31,6 +32,7 @@ struct Known {
     version: Version,
     /// `None` if its record cannot be read: nothing is known of it, so it is not taken for dead.
     at: Option<UnixMillis>,
+    limits: Option<LimitSheet>,
 }
 
 impl Known {
@@ -59,8 +61,10 @@ impl Ledger {
 
     /// The commit that shows it, and that this warden has given `epoch` all that it remembers.
     pub(super) fn beat_of(&self, now: UnixMillis, epoch: u64) -> Batch {
+        let limits = self.own_limits().as_ref().map(WrittenSheet::from);
+        let beat = Beat { at: now.0, epoch, limits };
         Batch {
-            put: vec![(Key::Instance(self.instance.clone()), schema::encode(&Beat { at: now.0, epoch }))],
+            put: vec![(Key::Instance(self.instance.clone()), schema::encode(&beat))],
             join: vec![(Set::Instances, self.instance.to_string())],
             ..Batch::default()
         }
@@ -120,6 +124,13 @@ impl Ledger {
         Step::Write(Box::new(next), Some(decision), true)
     }
 
+    /// The limits that the other living wardens run with.
+    pub(super) async fn limits_of_others(&self) -> Result<Vec<LimitSheet>, LedgerError> {
+        let (now, known) = self.instances().await?;
+        let others = known.into_iter().filter(|one| one.instance != self.instance);
+        Ok(others.filter(|one| one.silent_for(now) <= SILENT).filter_map(|one| one.limits).collect())
+    }
+
     /// Who lives; the long dead are forgotten by the way.
     async fn living(&self) -> Result<HashSet<InstanceId>, LedgerError> {
         let (now, known) = self.instances().await?;
@@ -149,8 +160,12 @@ impl Ledger {
                 let beat = bytes.map(schema::decode::<Beat>).transpose();
                 beat.map_err(|what| corrupt(key, what))
             });
+            let mut limits = None;
             let at = match beat {
-                Ok(beat) => Some(UnixMillis(beat.map_or(0, |beat| beat.at))),
+                Ok(beat) => {
+                    limits = beat.as_ref().and_then(|beat| beat.limits.as_ref()?.meant().ok());
+                    Some(UnixMillis(beat.map_or(0, |beat| beat.at)))
+                }
                 Err(error) => {
                     tracing::error!(
                         error = &error as &dyn std::error::Error,
@@ -159,7 +174,7 @@ impl Ledger {
                     None
                 }
             };
-            known.push(Known { instance, version: record.version, at });
+            known.push(Known { instance, version: record.version, at, limits });
         }
         Ok((now, known))
     }

@@ -10,6 +10,7 @@ mod idempotency;
 mod instances;
 mod inventory;
 mod kill;
+mod limits;
 mod memory;
 mod objects;
 mod operations;
@@ -29,6 +30,7 @@ pub use idempotency::{Claim, Claiming, IdempotencyKey, Repeated};
 pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
 pub use kill::{Condemned, KillReport};
+pub use limits::Agreement;
 pub use memory::Known;
 pub use operations::Began;
 pub use rebuild::Part;
@@ -96,6 +98,8 @@ pub struct Ledger {
     memory: Mutex<memory::Memory>,
     /// Who lived when this warden last looked.
     peers: Mutex<HashSet<InstanceId>>,
+    limits: Mutex<limits::InForce>,
+    configured: Notify,
     notes: Mutex<decisions::Notes>,
     work: Notify,
     /// Why the last write failed; a store that can be read but not written is of no use to anybody.
@@ -146,6 +150,8 @@ impl Ledger {
             chance,
             memory: Mutex::default(),
             peers: Mutex::default(),
+            limits: Mutex::default(),
+            configured: Notify::new(),
             notes: Mutex::default(),
             work: Notify::new(),
             write_error: Mutex::default(),

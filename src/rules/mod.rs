@@ -6,6 +6,7 @@ pub mod admission;
 pub mod colour;
 pub mod delete;
 pub mod entry;
+pub mod limits;
 pub mod listing;
 pub mod policy;
 pub mod rebuild;

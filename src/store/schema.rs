@@ -7,6 +7,7 @@
 //! | `s:<sandbox id>` | the marker of the sandbox's entry | as its entry | birth, import |
 //! | `i:<hash>` | an [`Idempotency`] record | a day, or until its sandbox is gone | create, purge |
 //! | `o:<kind>:<id>` | an [`Object`]'s owner | until it is deleted | snapshots, volumes |
+//! | `limits` | the [`Limits`] that hold | for ever | `Ledger::settle_limits` |
 //! | `n:<instance>` | a [`Beat`] of a running warden | until it ends, or an hour after its death | `Ledger::beat` |
 //!
 //! | set | members | |
@@ -25,12 +26,14 @@
 //! Must stay true: an entry's sets follow from the entry alone ([`sets_of`]); a record of a later format is refused, not guessed at.
 
 mod entry;
+mod limits;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 pub use entry::{decode_entry, encode_entry};
+pub use limits::{Limits, WrittenSheet};
 
 use crate::ids::{Bucket, InstanceId, LedgerId, Malformed, Marker, ObjectKind, SandboxId};
 use crate::rules::entry::Entry;
@@ -54,6 +57,8 @@ pub enum Key {
     Object(ObjectKind, String),
     /// The last beat of a running warden.
     Instance(InstanceId),
+    /// The limits that hold.
+    Limits,
 }
 
 impl fmt::Display for Key {
@@ -65,6 +70,7 @@ impl fmt::Display for Key {
             Self::Idempotency(hash) => write!(f, "i:{hash}"),
             Self::Object(kind, id) => write!(f, "o:{}:{id}", kind_name(*kind)),
             Self::Instance(instance) => write!(f, "n:{instance}"),
+            Self::Limits => f.write_str("limits"),
         }
     }
 }
@@ -225,6 +231,9 @@ pub struct Beat {
     /// The epoch that it has given what it remembers to.
     #[serde(default)]
     pub epoch: u64,
+    /// The limits that it runs with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<WrittenSheet>,
 }
 
 /// Serializes one of the small records.

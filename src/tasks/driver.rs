@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::Tasks;
 use crate::cube::client::ListFailed;
 use crate::cube::profile::Probe;
-use crate::ledger::{BEAT, LedgerError, Sharing, Standing};
+use crate::ledger::{Agreement, BEAT, LedgerError, Sharing, Standing};
 use crate::time::UnixMillis;
 
 /// How often due entries are looked for when nobody asks for it.
@@ -74,6 +74,24 @@ impl Tasks {
             tracing::info!(entries = taken, "took over what a dead process had left half done");
             self.ledger.wake();
         }
+        self.tick_limits().await
+    }
+
+    /// Brings the ledger's limits to what every living warden keeps within, and says so if they differ.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn tick_limits(&self) -> Result<(), LedgerError> {
+        let Agreement { revision, agree } = self.ledger.settle_limits().await?;
+        if self.metrics.limits_disagree(!agree) {
+            match agree {
+                true => tracing::info!(revision, "all wardens of this ledger run with the same limits"),
+                false => tracing::error!(
+                    revision,
+                    "wardens of this ledger run with different limits: the smaller hold until they are configured alike"
+                ),
+            }
+        }
         Ok(())
     }
 
@@ -115,14 +133,22 @@ impl Tasks {
         }
     }
 
-    /// Alone in a ledger there is nobody to tell, and nobody else can die.
+    /// Alone in a ledger there is nobody to tell, and nobody else can die; but limits may change.
     async fn run_beats(&self) {
-        if self.ledger.sharing() == Sharing::OneProcess {
-            return;
-        }
         loop {
-            self.clock.sleep(BEAT).await;
-            let outcome = self.tick_beat().await;
+            let outcome = match self.ledger.sharing() {
+                Sharing::OneProcess => {
+                    self.ledger.configured().await;
+                    self.tick_limits().await
+                }
+                Sharing::SeveralProcesses => {
+                    tokio::select! {
+                        () = self.ledger.configured() => {}
+                        () = self.clock.sleep(BEAT) => {}
+                    }
+                    self.tick_beat().await
+                }
+            };
             self.note_ledger(outcome);
         }
     }

@@ -31,6 +31,7 @@ impl Tasks {
         let whole = self.ledger.finish_rebuild(self.judgement_pause()).await?;
         if whole {
             self.metrics.rebuilt();
+            self.tick_beat().await?;
             self.ledger.wake();
         }
         Ok(whole)

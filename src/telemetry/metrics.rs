@@ -120,6 +120,8 @@ metrics! {
     ledger_rebuilds_total: IntCounter [],
     /// Entries of a lost ledger that this warden brought back, by where from.
     ledger_rebuilt_entries_total: IntCounterVec ["source"],
+    /// 1 while wardens of one ledger run with different limits: the smaller hold.
+    limits_disagree: IntGauge [],
     /// Slots of a bucket; -1 for no limit.
     bucket_limit: IntGaugeVec ["bucket"],
     /// Entries of the ledger that hold a slot.
@@ -285,6 +287,14 @@ impl Metrics {
     /// Whether the ledger is not whole.
     pub fn ledger_lost(&self, lost: bool) {
         self.ledger_lost.set(i64::from(lost));
+    }
+
+    /// Whether wardens run with different limits; true if that has changed.
+    #[must_use]
+    pub fn limits_disagree(&self, disagree: bool) -> bool {
+        let changed = self.limits_disagree.get() != i64::from(disagree);
+        self.limits_disagree.set(i64::from(disagree));
+        changed
     }
 
     /// A lost ledger is whole again.

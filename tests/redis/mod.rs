@@ -5,6 +5,7 @@
 mod cost;
 mod faults;
 mod foreign;
+mod limits;
 mod opening;
 mod places;
 mod several;
