@@ -39,7 +39,17 @@ impl Governor {
     pub(super) async fn owned_even_dead(&self, ask: &Ask, sandbox: &SandboxRef) -> Result<Owned, Refusal> {
         let entry = self.ledger.find(&sandbox.id).await.map_err(|error| unavailable(&error))?;
         match entry {
-            Some(entry) if ask.who.may_use(&entry.bucket) => Ok(Owned::Entry(Box::new(entry))),
+            Some(entry) if ask.who.may_use(&entry.bucket) => {
+                let ahead = sandbox.generation.filter(|presented| *presented > entry.generation);
+                let entry = match ahead {
+                    None => entry,
+                    Some(ahead) => {
+                        let doubted = self.ledger.presented_ahead(entry, ahead).await;
+                        doubted.map_err(|error| unavailable(&error))?
+                    }
+                };
+                Ok(Owned::Entry(Box::new(entry)))
+            }
             None if ask.who.tenant.is_none() => Ok(Owned::Unrecorded),
             _ => Err(answers::no_such(sandbox.id.as_str())),
         }

@@ -6,6 +6,7 @@
 mod beside;
 mod check;
 mod keygen;
+mod ledger;
 mod reload;
 mod serve;
 pub mod warden;
@@ -45,6 +46,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Move the ledger between stores, or look whether it is whole.
+    #[command(subcommand)]
+    Ledger(ledger::LedgerCommand),
     /// Make a key for a tenant: the key itself, and its hash for the configuration.
     Keygen,
 }
@@ -94,6 +98,7 @@ pub fn main() -> ExitCode {
     let done = match CommandLine::parse().command {
         Command::Serve(configured) => serve::run(configured.config),
         Command::Check { configured, json } => check::run(configured.config.as_deref(), json),
+        Command::Ledger(command) => ledger::run(&command),
         Command::Keygen => keygen::run(),
     };
     done.unwrap_or_else(|error| {

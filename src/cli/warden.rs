@@ -85,8 +85,8 @@ impl Warden {
         let ledger_settings =
             ledger::Settings { upstream: settings.cube.name.clone(), timing: timing(settings) };
         let seed = Chance::from_os();
-        let was = beside::recall(settings);
-        let ledger = Ledger::open_known(store, ledger_settings, seed, was.as_ref()).await;
+        let lost = beside::recall(settings);
+        let ledger = Ledger::open_known(store, ledger_settings, seed, lost.as_ref()).await;
         let ledger = Arc::new(ledger.context("open the ledger")?);
         beside::remember(settings, &ledger.id());
         ledger.configure(limits(settings));

@@ -98,7 +98,7 @@ impl Ledger {
         };
         for _ in 0..ATTEMPTS {
             let expected = self.limits_expected();
-            let batch = self.slot_batch(ask, &entry, self.in_force(&ask.bucket, limits), expected.clone());
+            let batch = slot_batch(ask, &entry, self.in_force(&ask.bucket, limits), expected.clone());
             match self.write(batch).await? {
                 Committed::Done(_) => return Ok(Reserved::Slot(Box::new(entry))),
                 Committed::Full { set, held } => {
@@ -118,23 +118,17 @@ impl Ledger {
         }
         Err(LedgerError::Contended(Key::Limits.to_string()))
     }
+}
 
-    /// The check and the hold, by the limits as they are known.
-    fn slot_batch(
-        &self,
-        ask: &Ask,
-        entry: &Entry,
-        limits: Limits,
-        expected: Option<(Key, Version)>,
-    ) -> Batch {
-        let mut batch = found(entry);
-        batch.expect.extend(expected);
-        batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
-        batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
-        if let Some(key) = &ask.key {
-            key.claim_in(&mut batch, &ask.marker, entry.asked);
-        }
-        batch.log.push(Decision::about(entry, "admitted", "slot taken").at(entry.asked).encode());
-        batch
+/// The check and the hold, by the limits as they are known.
+fn slot_batch(ask: &Ask, entry: &Entry, limits: Limits, expected: Option<(Key, Version)>) -> Batch {
+    let mut batch = found(entry);
+    batch.expect.extend(expected);
+    batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
+    batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
+    if let Some(key) = &ask.key {
+        key.claim_in(&mut batch, &ask.marker, entry.asked);
     }
+    batch.log.push(Decision::about(entry, "admitted", "slot taken").at(entry.asked).encode());
+    batch
 }

@@ -89,6 +89,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn farewell(&self) -> Result<(), LedgerError> {
+        self.step_down().await?;
         self.forget(&self.instance, None).await
     }
 

@@ -115,7 +115,7 @@ impl Ledger {
             let written = schema::WrittenSheet::from(&sheet);
             let revision = stored.as_ref().map_or(0, |stored| stored.revision);
             if stored.is_some_and(|stored| stored.sheet == written) {
-                return Ok(self.know_limits(own, sheet, version, revision, agree));
+                return Ok(self.know_limits(&own, sheet, version, revision, agree));
             }
             let next = schema::Limits { revision: revision + 1, sheet: written };
             let decision =
@@ -128,7 +128,7 @@ impl Ledger {
                 ..Batch::default()
             };
             if let Committed::Done(version) = self.write(batch).await? {
-                return Ok(self.know_limits(own, sheet, version, next.revision, agree));
+                return Ok(self.know_limits(&own, sheet, version, next.revision, agree));
             }
         }
         Ok(self.agreement())
@@ -136,14 +136,14 @@ impl Ledger {
 
     fn know_limits(
         &self,
-        own: LimitSheet,
+        own: &LimitSheet,
         sheet: LimitSheet,
         version: Version,
         revision: u64,
         agree: bool,
     ) -> Agreement {
         let mut limits = self.limits();
-        if limits.own.as_ref() != Some(&own) {
+        if limits.own.as_ref() != Some(own) {
             // Configured anew meanwhile: that is settled next.
             self.configured.notify_one();
         }

@@ -10,9 +10,9 @@
 use std::time::Duration;
 
 use super::trust::{Known, Standing, meta_in};
-use super::{ATTEMPTS, Decision, Import, Ledger, LedgerError, entry_in, found, marker_in, rewrite};
+use super::{ATTEMPTS, Decision, Import, Ledger, LedgerError, Step, entry_in, found, marker_in, rewrite};
 use super::{instances::SILENT, settle};
-use crate::ids::Marker;
+use crate::ids::{Generation, Marker};
 use crate::rules::entry::{Activity, Entry, Origin, State};
 use crate::rules::rebuild::{self, UNPROVEN};
 use crate::store::schema::{self, Key, Meta, Set};
@@ -274,6 +274,31 @@ impl Ledger {
         }
     }
 
+    /// A caller of `entry` presents a generation that is ahead of it. What was issued before this warden began to watch may
+    /// have been lost unseen: then the ledger is rebuilt, once, and what is presented after that is believed, but proves
+    /// nothing. All else is made up, and means nothing: nobody can stop a ledger that was watched.
+    ///
+    /// # Errors
+    /// [`LedgerError::Lost`] if the ledger is doubted from now on; others if the store fails.
+    pub async fn presented_ahead(&self, entry: Entry, ahead: Generation) -> Result<Entry, LedgerError> {
+        let known = self.trust.known().clone();
+        let rebuilt = known.meta.epoch > known.meta.founded();
+        if rebuilt && ahead.0 < known.meta.epoch {
+            let raised = self.change(&entry.marker, |entry, _now| {
+                let generation = entry.generation.max(ahead);
+                let next = rebuild::unproven(Entry { generation, ..entry });
+                let decision =
+                    Decision::about(&next, "generation_raised", "presented after the ledger was lost");
+                Step::Write(Box::new(next.clone()), Some(decision), next)
+            });
+            return Ok(raised.await?.unwrap_or(entry));
+        }
+        if ahead.0 < known.opened.0 && known.meta.epoch < known.opened.0 && ahead.0 > known.meta.founded() {
+            return Err(self.trust.lose("a caller presents a generation that it does not know"));
+        }
+        Ok(entry)
+    }
+
     /// Reads during the rebuild: `keys` begin with `meta`, which must be as this warden knows it.
     async fn look(&self, keys: &[Key]) -> Result<(Known, Snapshot), LedgerError> {
         let known = self.trust.known().clone();
@@ -299,7 +324,15 @@ mod tests {
 
     fn known(meta: Meta, standing: Standing) -> Known {
         let id = LedgerId::new(&meta.ledger).unwrap();
-        Known { id, meta, version: 1, reached: Reached::default(), standing, given: false }
+        Known {
+            id,
+            meta,
+            version: 1,
+            reached: Reached::default(),
+            standing,
+            given: false,
+            opened: UnixMillis(0),
+        }
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(super) struct Known {
     pub(super) standing: Standing,
     /// Whether this warden has given what it remembers to this epoch.
     pub(super) given: bool,
+    /// Since when it watches.
+    pub(super) opened: UnixMillis,
 }
 
 impl Known {
@@ -45,7 +47,8 @@ impl Known {
         let id = meta.ledger_id().map_err(|error| corrupt(&Key::Meta, error.to_string()))?;
         let standing = if meta.rebuilding.is_some() { Standing::Rebuilding } else { Standing::Sound };
         let given = standing == Standing::Sound;
-        Ok(Self { id, meta, version, reached: Reached::default(), standing, given })
+        let (reached, opened) = (Reached::default(), UnixMillis::default());
+        Ok(Self { id, meta, version, reached, standing, given, opened })
     }
 
     /// The batch, to be done on this ledger only.
@@ -104,7 +107,8 @@ impl Trust {
         let adopted = Known::new(meta, version)?;
         let mut known = self.known();
         let given = known.given && known.meta.epoch == adopted.meta.epoch && known.id == adopted.id;
-        *known = Known { reached, standing: Standing::Rebuilding, given, ..adopted };
+        let opened = known.opened;
+        *known = Known { reached, standing: Standing::Rebuilding, given, opened, ..adopted };
         Ok(if given { Part::Given } else { Part::Owed })
     }
 
@@ -143,10 +147,15 @@ pub(super) async fn read_or_found(
     was: Option<&LedgerId>,
 ) -> Result<Trust, LedgerError> {
     for _ in 0..ATTEMPTS {
-        let Snapshot { now, reached, records } = store.read(&[Key::Meta]).await?;
+        let import = Key::Named(super::moving::IMPORT.to_owned());
+        let Snapshot { now, reached, records } = store.read(&[Key::Meta, import.clone()]).await?;
         if let Some(meta) = meta_in(&records[0])? {
-            let known = Known { reached, ..Known::new(meta, records[0].version)? };
+            let known = Known { reached, opened: now, ..Known::new(meta, records[0].version)? };
             return Ok(Trust(Mutex::new(known)));
+        }
+        if records[1].version != 0 {
+            let what = "an import was begun here and not finished: run it again, or empty the store";
+            return Err(corrupt(&import, what));
         }
         let mut meta = Meta::new(was.map_or_else(|| chance.hex(8), ToString::to_string), now);
         if let Some(was) = was {

@@ -28,7 +28,7 @@ pub use self::disk::OpenError;
 use self::disk::Opener;
 use self::writer::{Answer, Job, Work, Writer};
 use super::schema::{Key, Set};
-use super::{Batch, Committed, Logged, Reached, Sharing, Snapshot, Store, StoreError};
+use super::{Batch, Committed, Logged, Page, Reached, Sharing, Snapshot, Store, StoreError};
 use crate::time::{Clock, UnixMillis};
 
 /// So many commits may wait; who comes later waits for a place.
@@ -214,6 +214,10 @@ impl Store for Embedded {
 
     async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError> {
         self.ask(Work::Trim { keep, through }).await.map(drop)
+    }
+
+    async fn scan(&self, from: Option<&str>) -> Result<Page, StoreError> {
+        self.look(|read| tables::page(read, from))
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

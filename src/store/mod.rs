@@ -140,6 +140,48 @@ pub struct Logged {
     pub value: Vec<u8>,
 }
 
+/// Something that a store holds, under the name that it has there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// A record.
+    Record {
+        /// Its key.
+        key: String,
+        /// It.
+        record: Record,
+    },
+    /// A member of a set.
+    Member {
+        /// The set.
+        set: String,
+        /// Who is in it.
+        member: String,
+    },
+    /// An appointment.
+    Appointment {
+        /// Whose.
+        member: String,
+        /// For when.
+        at: UnixMillis,
+    },
+    /// Something that this program does not write.
+    Foreign {
+        /// Its name.
+        key: String,
+        /// What it is.
+        what: String,
+    },
+}
+
+/// Some of what a store holds; while it changes, a piece may come twice, and one that comes or goes may be missed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// In no order.
+    pub pieces: Vec<Piece>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<String>,
+}
+
 /// Who else may keep the same records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
@@ -193,6 +235,13 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Unavailable`].
     async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError>;
+
+    /// A page of everything that the ledger holds but the log, from where another page ended. For export and checks only:
+    /// it costs as much as there is.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn scan(&self, from: Option<&str>) -> Result<Page, StoreError>;
 
     /// Changes whenever a commit may have freed room or moved an entry. A hint only: it may come late, twice or never.
     fn changes(&self) -> watch::Receiver<u64>;

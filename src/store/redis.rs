@@ -14,6 +14,7 @@ mod hints;
 mod link;
 mod names;
 mod opening;
+mod scan;
 mod scripts;
 
 use std::fmt;
@@ -33,7 +34,7 @@ use self::names::Names;
 use self::scripts::Scripts;
 use super::schema::{Key, Set};
 use super::settings;
-use super::{Batch, Committed, Logged, Record, Sharing, Snapshot, Store, StoreError, UNREADABLE};
+use super::{Batch, Committed, Logged, Page, Record, Sharing, Snapshot, Store, StoreError, UNREADABLE};
 use crate::time::{Clock, UnixMillis};
 
 /// Whose clock the ledger goes by.
@@ -78,7 +79,7 @@ impl Redis {
     }
 
     fn names_of(&self, keys: &[Key]) -> Vec<String> {
-        keys.iter().map(|key| self.names.of(key)).collect()
+        names_in(&self.names, keys)
     }
 }
 
@@ -147,6 +148,10 @@ impl Store for Redis {
         Ok(())
     }
 
+    async fn scan(&self, from: Option<&str>) -> Result<Page, StoreError> {
+        self.page(from).await
+    }
+
     fn changes(&self) -> watch::Receiver<u64> {
         self.hints.subscribe()
     }
@@ -154,6 +159,10 @@ impl Store for Redis {
     fn sharing(&self) -> Sharing {
         Sharing::SeveralProcesses
     }
+}
+
+fn names_in(names: &Names, keys: &[impl fmt::Display]) -> Vec<String> {
+    keys.iter().map(|key| names.of(key)).collect()
 }
 
 /// As Redis takes it: -1 would mean all, and more than a signed number holds is an error there.

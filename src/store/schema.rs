@@ -8,6 +8,7 @@
 //! | `i:<hash>` | an [`Idempotency`] record | a day, or until its sandbox is gone | create, purge |
 //! | `o:<kind>:<id>` | an [`Object`]'s owner | until it is deleted | snapshots, volumes |
 //! | `limits` | the [`Limits`] that hold | for ever | `Ledger::settle_limits` |
+//! | `c:<upstream>` | the [`Leader`] of that Cube's wardens | for ever | `Ledger::lead` |
 //! | `n:<instance>` | a [`Beat`] of a running warden | until it ends, or an hour after its death | `Ledger::beat` |
 //!
 //! | set | members | |
@@ -27,6 +28,7 @@
 
 mod entry;
 mod limits;
+pub mod lines;
 
 use std::fmt;
 
@@ -35,7 +37,7 @@ use serde::{Deserialize, Serialize};
 pub use entry::{decode_entry, encode_entry};
 pub use limits::{Limits, WrittenSheet};
 
-use crate::ids::{Bucket, InstanceId, LedgerId, Malformed, Marker, ObjectKind, SandboxId};
+use crate::ids::{Bucket, InstanceId, LedgerId, Malformed, Marker, ObjectKind, SandboxId, UpstreamName};
 use crate::rules::entry::Entry;
 use crate::time::UnixMillis;
 
@@ -57,8 +59,12 @@ pub enum Key {
     Object(ObjectKind, String),
     /// The last beat of a running warden.
     Instance(InstanceId),
+    /// Who leads the wardens of a Cube.
+    Leader(UpstreamName),
     /// The limits that hold.
     Limits,
+    /// Any record, by the name that it has in a store: for export, import and checks.
+    Named(String),
 }
 
 impl fmt::Display for Key {
@@ -70,7 +76,9 @@ impl fmt::Display for Key {
             Self::Idempotency(hash) => write!(f, "i:{hash}"),
             Self::Object(kind, id) => write!(f, "o:{}:{id}", kind_name(*kind)),
             Self::Instance(instance) => write!(f, "n:{instance}"),
+            Self::Leader(upstream) => write!(f, "c:{upstream}"),
             Self::Limits => f.write_str("limits"),
+            Self::Named(name) => f.write_str(name),
         }
     }
 }
@@ -90,6 +98,8 @@ pub enum Set {
     Objects(ObjectKind),
     /// Wardens that have a beat.
     Instances,
+    /// Any set, by the name that it has in a store: for import.
+    Named(String),
 }
 
 impl fmt::Display for Set {
@@ -101,6 +111,7 @@ impl fmt::Display for Set {
             Self::AllState(state) => write!(f, "state:{state}"),
             Self::Objects(kind) => write!(f, "objects:{}", kind_name(*kind)),
             Self::Instances => f.write_str("instances"),
+            Self::Named(name) => f.write_str(name),
         }
     }
 }
@@ -234,6 +245,17 @@ pub struct Beat {
     /// The limits that it runs with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<WrittenSheet>,
+}
+
+/// Who leads the wardens of a Cube.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    /// Which warden.
+    pub instance: String,
+    /// Until when, by the ledger's clock, milliseconds.
+    pub until: u64,
+    /// Rises with each leader.
+    pub term: u64,
 }
 
 /// Serializes one of the small records.

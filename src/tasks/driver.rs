@@ -24,7 +24,9 @@ pub struct Status {
     pub upstream_up: bool,
     /// Why the tasks that need a listing are off, in words for the operator.
     pub listing_off: Option<String>,
-    /// When Cube's list was last taken in.
+    /// Whether another warden takes Cube's list in for all.
+    pub follows: bool,
+    /// When Cube's list was last taken in, by this warden.
     pub last_inventory: Option<UnixMillis>,
     /// Why the ledger failed when it was last asked.
     pub ledger_error: Option<String>,
@@ -84,12 +86,13 @@ impl Tasks {
     pub async fn tick_limits(&self) -> Result<(), LedgerError> {
         let Agreement { revision, agree } = self.ledger.settle_limits().await?;
         if self.metrics.limits_disagree(!agree) {
-            match agree {
-                true => tracing::info!(revision, "all wardens of this ledger run with the same limits"),
-                false => tracing::error!(
+            if agree {
+                tracing::info!(revision, "all wardens of this ledger run with the same limits");
+            } else {
+                tracing::error!(
                     revision,
                     "wardens of this ledger run with different limits: the smaller hold until they are configured alike"
-                ),
+                );
             }
         }
         Ok(())
@@ -183,7 +186,8 @@ impl Tasks {
             self.note_ledger(outcome);
             let cycle = self.rules.load().settings.collector.cycle;
             // The first inventory is wanted soon: until it was taken, what was there before has no record.
-            let wait = if self.status().last_inventory.is_some() { cycle } else { DUE.min(cycle) };
+            let status = self.status();
+            let wait = if status.follows || status.last_inventory.is_some() { cycle } else { DUE.min(cycle) };
             self.clock.sleep(wait).await;
         }
     }

@@ -12,7 +12,7 @@ use super::{Adopt, Kills, Rules, Tasks, vanished};
 use crate::cube::api::{Labels, Listed, SandboxState};
 use crate::cube::client::Seen;
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
-use crate::ledger::{Import, Imported, LedgerError};
+use crate::ledger::{BEAT, Import, Imported, Lead, LedgerError};
 use crate::rules::entry::{Activity, Entry, Origin, Shape, State};
 use crate::telemetry::Reconciled;
 use crate::time::UnixMillis;
@@ -38,6 +38,13 @@ impl Tasks {
     /// # Errors
     /// [`LedgerError`] if the store fails. A list that fails changes nothing.
     pub async fn tick_inventory(self: &Arc<Self>) -> Result<(), LedgerError> {
+        let cycle = self.rules.load().settings.collector.cycle;
+        let lead = self.ledger.lead(cycle.saturating_mul(2) + BEAT).await?;
+        let follows = matches!(lead, Lead::Follows(_));
+        self.status_mut().follows = follows;
+        if follows {
+            return self.ledger.refresh_memory().await;
+        }
         let began = self.ledger.now().await?;
         let listed = match self.cube.list(&self.cube.own_credential()).await {
             Ok(listed) => listed,

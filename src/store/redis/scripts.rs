@@ -32,6 +32,7 @@ macro_rules! script {
 pub(super) struct Scripts {
     commit: Text,
     read: Text,
+    scan: Text,
     sizes: Text,
 }
 
@@ -93,7 +94,12 @@ impl Call<'_> {
 
 impl Scripts {
     pub(super) fn new() -> Self {
-        Self { commit: script!("commit.lua"), read: script!("read.lua"), sizes: script!("sizes.lua") }
+        Self {
+            commit: script!("commit.lua"),
+            read: script!("read.lua"),
+            scan: script!("scan.lua"),
+            sizes: script!("sizes.lua"),
+        }
     }
 
     /// `lua/read.lua`.
@@ -101,6 +107,12 @@ impl Scripts {
         let keys = [&[head.to_owned()], keys].concat();
         let arguments = vec![given.into(), who.into()];
         Read(Call { script: &self.read, keys, arguments, again: Again::Safe })
+    }
+
+    /// `lua/scan.lua`.
+    pub(super) fn scan(&self, head: &str, from: &str, pattern: &str, most: usize) -> Scan<'_> {
+        let arguments = vec![from.into(), pattern.into(), most.to_string().into_bytes()];
+        Scan(Call { script: &self.scan, keys: vec![head.to_owned()], arguments, again: Again::Safe })
     }
 
     /// `lua/sizes.lua`.
@@ -185,6 +197,28 @@ impl Read<'_> {
             }
             _ => Err(strange(&Value::Array(reply))),
         }
+    }
+}
+
+/// A call of `lua/scan.lua`.
+pub(super) struct Scan<'a>(Call<'a>);
+
+impl Scan<'_> {
+    /// Where the next page begins, and each name with the kind of what lies there.
+    pub(super) async fn ask(&self, link: &Link) -> Result<(String, Vec<(String, String)>), StoreError> {
+        let reply = self.0.ask(link).await?;
+        let text = |value: &Value| match value {
+            Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            _ => None,
+        };
+        let read = match reply.as_slice() {
+            [Value::Int(OK), next, found @ ..] => {
+                let pairs = found.chunks_exact(2).map(|pair| Some((text(&pair[0])?, text(&pair[1])?)));
+                text(next).zip(pairs.collect::<Option<Vec<_>>>())
+            }
+            _ => None,
+        };
+        read.ok_or_else(|| strange(&Value::Array(reply)))
     }
 }
 
