@@ -109,6 +109,13 @@ name!(
     }
 );
 
+name!(
+    /// One holder's claim on a sandbox, named by the caller or by us.
+    LeaseId, "lease_id", "it takes 1 to 128 of [A-Za-z0-9._:-]", |text| {
+        (1..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._:-".contains(&b))
+    }
+);
+
 impl OwnerId {
     /// `namespace.env.project.run`: fixed order, readable, injective. Inside a part `_` is written `__` and every
     /// byte outside `[A-Za-z0-9-]` is `_hh`.

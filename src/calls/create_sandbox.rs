@@ -51,7 +51,7 @@ pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result
         };
         match governor.admit(&ask, &wish.ledger_ask(&ask, key)).await? {
             Admitted::Permit(permit) => break permit,
-            Admitted::KeyTaken => {}
+            Admitted::Taken => {}
         }
     };
     governor.metrics.admitted(ask.settings.policies.label(&wish.bucket));

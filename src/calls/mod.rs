@@ -8,6 +8,7 @@ mod context;
 mod create_sandbox;
 mod delete_sandbox;
 mod enrich;
+mod fencing;
 pub mod filter;
 pub mod governor;
 pub mod identity;

@@ -78,6 +78,7 @@ impl Wish {
             template: self.body.template_id.as_deref().map(kept_template).unwrap_or_default(),
             metadata: self.body.metadata_json().filter(|text| text.len() <= KEPT),
             key,
+            lease: None,
         }
     }
 

@@ -10,6 +10,7 @@ mod idempotency;
 mod instances;
 mod inventory;
 mod kill;
+mod lease;
 mod objects;
 mod operations;
 mod settle;
@@ -26,7 +27,8 @@ pub use idempotency::{Claim, Claiming, IdempotencyKey, Repeated};
 pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
 pub use kill::{Condemned, KillReport};
-pub use operations::Began;
+pub use lease::{Acquired, ByHolder, Holding, LeasePlan, OwnerClaim};
+pub use operations::{Began, Beginning};
 pub use views::{BucketCounts, CHARGED, Counts};
 
 pub use crate::store::Sharing;
@@ -249,6 +251,7 @@ impl Ledger {
                 Step::Write(next, decision, answer) => (*next, decision, answer),
             };
             let mut batch = rewrite(&entry, version, &next);
+            lease::seal_in(&mut batch, &entry, &next, now);
             batch.log.extend(decision.map(|decision| decision.at(now).encode()));
             if self.commit(batch, &next).await? {
                 return Ok(Some(answer));

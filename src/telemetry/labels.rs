@@ -102,6 +102,8 @@ labels!(
         Refuse = "refuse",
         /// Not now.
         Later = "later",
+        /// A claim was given up; it may end once nobody has one and nothing keeps it.
+        Defer = "defer",
     }
 );
 labels!(
