@@ -29,8 +29,8 @@ pub(super) struct Permit(pub(super) Box<Entry>);
 pub(super) enum Admitted {
     /// It may begin.
     Permit(Permit),
-    /// Somebody else used the Idempotency-Key meanwhile: look it up again.
-    KeyTaken,
+    /// Somebody else used the Idempotency-Key, or claimed the owner, meanwhile: look it up again.
+    Taken,
 }
 
 /// Why a create leaves the line.
@@ -164,7 +164,7 @@ impl Governor {
     async fn try_admit(&self, wish: &ledger::Ask, limits: Limits) -> Result<Try, Refusal> {
         match self.ledger.reserve(wish, limits).await.map_err(|error| unavailable(&error))? {
             Reserved::Slot(entry) => Ok(Try::Admitted(Admitted::Permit(Permit(entry)))),
-            Reserved::KeyTaken => Ok(Try::Admitted(Admitted::KeyTaken)),
+            Reserved::Taken => Ok(Try::Admitted(Admitted::Taken)),
             Reserved::Full(full) => Ok(Try::Full(full)),
         }
     }

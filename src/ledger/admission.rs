@@ -1,7 +1,7 @@
 //! Taking a slot: the check and the hold are one commit.
 
-use super::{ATTEMPTS, Decision, IdempotencyKey, Ledger, LedgerError, found};
-use crate::ids::{Bucket, Generation, Marker, OwnerId, TenantName};
+use super::{ATTEMPTS, Decision, IdempotencyKey, LeasePlan, Ledger, LedgerError, OwnerClaim, found};
+use crate::ids::{Bucket, Marker, OwnerId, TenantName};
 use crate::rules::entry::{Entry, Origin, Shape, State};
 use crate::store::schema::{Key, Set};
 use crate::store::{Batch, Committed, Version};
@@ -32,6 +32,8 @@ pub struct Ask {
     pub metadata: Option<String>,
     /// The Idempotency-Key it came with.
     pub key: Option<IdempotencyKey>,
+    /// The owner's claim and the lease it begins with, where holders have leases.
+    pub lease: Option<(OwnerClaim, LeasePlan)>,
 }
 
 /// Which limit was met.
@@ -59,8 +61,8 @@ pub enum Reserved {
     Slot(Box<Entry>),
     /// None was free.
     Full(Full),
-    /// Somebody else used the Idempotency-Key meanwhile: look it up again.
-    KeyTaken,
+    /// Somebody else used the Idempotency-Key, or claimed the owner, meanwhile: look it up again.
+    Taken,
 }
 
 impl Ledger {
@@ -70,6 +72,7 @@ impl Ledger {
     /// [`LedgerError`] if the store fails. Asking again with the same marker is safe: the slot is taken once.
     pub async fn reserve(&self, ask: &Ask, limits: Limits) -> Result<Reserved, LedgerError> {
         let now = self.now().await?;
+        let last = ask.lease.as_ref().and_then(|(claim, _)| claim.last);
         let entry = Entry {
             marker: ask.marker.clone(),
             upstream: self.settings.upstream.clone(),
@@ -78,8 +81,14 @@ impl Ledger {
             tenant: ask.tenant.clone(),
             origin: Origin::Created,
             instance: self.instance.clone(),
-            generation: self.next_generation(Generation(0), now),
+            generation: self.next_generation(last, now),
             holders: 1,
+            claims: 1,
+            lease: ask.lease.as_ref().map(|(_, plan)| plan.begin(now)),
+            asked_for: ask.lease.as_ref().map(|(_, plan)| plan.asked_for.clone()),
+            incarnation: 0,
+            hold: None,
+            released: None,
             sandbox: None,
             template: ask.template.clone(),
             shape: Shape::default(),
@@ -110,7 +119,7 @@ impl Ledger {
                     return match self.entry(&ask.marker).await? {
                         // The reply to an earlier attempt was lost: it is ours already.
                         Some(entry) => Ok(Reserved::Slot(Box::new(entry))),
-                        None if ask.key.is_some() => Ok(Reserved::KeyTaken),
+                        None if ask.key.is_some() || ask.lease.is_some() => Ok(Reserved::Taken),
                         None => Err(LedgerError::Contended(Key::Entry(ask.marker.clone()).to_string())),
                     };
                 }
@@ -128,6 +137,9 @@ fn slot_batch(ask: &Ask, entry: &Entry, limits: Limits, expected: Option<(Key, V
     batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
     if let Some(key) = &ask.key {
         key.claim_in(&mut batch, &ask.marker, entry.asked);
+    }
+    if let Some((claim, plan)) = &ask.lease {
+        claim.take_in(&mut batch, entry, plan);
     }
     batch.log.push(Decision::about(entry, "admitted", "slot taken").at(entry.asked).encode());
     batch

@@ -3,12 +3,14 @@
 //! Must stay true: nothing is decided by it as long as the ledger answers. It holds what holds a slot and was seen here,
 //! and is cleaned of what others have ended once in a cycle.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{MutexGuard, PoisonError};
 
 use super::{Ledger, LedgerError};
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
 use crate::rules::entry::Entry;
+use crate::store::Batch;
+use crate::store::schema::Key;
 use crate::time::UnixMillis;
 
 /// What this process remembers of a sandbox, for the time when the store cannot be asked.
@@ -27,6 +29,19 @@ pub struct Known {
 pub(super) struct Memory {
     entries: HashMap<Marker, Entry>,
     markers: HashMap<SandboxId, Marker>,
+    /// Lease ids that were sealed here, as their records.
+    seals: VecDeque<Seal>,
+}
+
+/// A record of a lease id that may never act again.
+pub(super) type Seal = (Key, Vec<u8>);
+
+/// So many seals are remembered, the latest.
+const SEALS: usize = 10_000;
+
+/// The seals that a batch writes.
+pub(super) fn seals_in(batch: &Batch) -> Vec<Seal> {
+    batch.put.iter().filter(|(key, _)| matches!(key, Key::Sealed(_))).cloned().collect()
 }
 
 impl Memory {
@@ -62,6 +77,18 @@ impl Ledger {
 
     pub(super) fn remember(&self, entry: &Entry) {
         self.memory().keep(entry);
+    }
+
+    pub(super) fn remember_seals(&self, seals: Vec<Seal>) {
+        let mut memory = self.memory();
+        memory.seals.extend(seals);
+        let over = memory.seals.len().saturating_sub(SEALS);
+        memory.seals.drain(..over);
+    }
+
+    /// The seals that are remembered.
+    pub(super) fn remembered_seals(&self) -> Vec<Seal> {
+        self.memory().seals.iter().cloned().collect()
     }
 
     /// Everything that is remembered of this warden's Cube.

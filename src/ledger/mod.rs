@@ -11,6 +11,7 @@ mod instances;
 mod inventory;
 mod kill;
 mod leader;
+mod lease;
 mod limits;
 mod memory;
 pub mod moving;
@@ -34,9 +35,10 @@ pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
 pub use kill::{Condemned, KillReport};
 pub use leader::Lead;
+pub use lease::{Acquired, ByHolder, Holding, LeasePlan, OwnerClaim};
 pub use limits::Agreement;
 pub use memory::Known;
-pub use operations::Began;
+pub use operations::{Began, Beginning};
 pub use rebuild::Part;
 pub use trust::Standing;
 pub use views::{BucketCounts, CHARGED, Counts};
@@ -244,6 +246,7 @@ impl Ledger {
                 Step::Write(next, decision, answer) => (*next, decision, answer),
             };
             let mut batch = rewrite(&entry, version, &next);
+            lease::seal_in(&mut batch, &entry, &next, now);
             batch.log.extend(decision.map(|decision| decision.at(now).encode()));
             if self.commit(batch, &next).await? {
                 return Ok(Some(answer));

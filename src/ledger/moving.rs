@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest as _, Sha256};
 
+use super::lease::SEALED_FOR;
 use super::trust::meta_in;
 use super::{LedgerError, corrupt};
 use crate::store::schema::lines::Text;
@@ -153,6 +154,11 @@ pub(super) fn follows(key: &str, value: &[u8]) -> Result<Follows, String> {
             Follows { sets: vec![(set, id.to_owned())], appointment: None }
         }
         "n" => member(Set::Instances.to_string()),
+        "z" => {
+            let sealed: schema::Sealed = schema::decode(value)?;
+            let forgotten = UnixMillis(sealed.since).plus(SEALED_FOR);
+            Follows { sets: Vec::new(), appointment: Some((key.to_owned(), forgotten)) }
+        }
         _ => Follows::default(),
     })
 }

@@ -9,14 +9,17 @@
 
 use std::time::Duration;
 
+use super::memory::Seal;
 use super::trust::{Known, Standing, meta_in};
-use super::{ATTEMPTS, Decision, Import, Ledger, LedgerError, Step, entry_in, found, marker_in, rewrite};
-use super::{instances::SILENT, settle};
+use super::{
+    ATTEMPTS, Decision, Import, Ledger, LedgerError, Step, corrupt, entry_in, found, marker_in, rewrite,
+};
+use super::{instances::SILENT, lease::SEALED_FOR, settle};
 use crate::ids::{Generation, Marker};
 use crate::rules::entry::{Activity, Entry, Origin, State};
 use crate::rules::rebuild::{self, UNPROVEN};
 use crate::store::schema::{self, Key, Meta, Set};
-use crate::store::{Batch, Committed, Reached, Sharing, Snapshot, StoreError, Version};
+use crate::store::{Appointment, Batch, Committed, Reached, Sharing, Snapshot, StoreError, Version};
 use crate::time::{UnixMillis, millis};
 
 /// So many entries are marked in one commit.
@@ -112,7 +115,43 @@ impl Ledger {
         for entry in self.remembered() {
             given += usize::from(self.give(&entry).await?);
         }
+        for seal in self.remembered_seals().chunks(AT_ONCE) {
+            self.give_seals(seal).await?;
+        }
         Ok(given)
+    }
+
+    /// A lease id that was sealed stays so.
+    async fn give_seals(&self, seals: &[Seal]) -> Result<(), LedgerError> {
+        let (known, _) = self.look(&[Key::Meta]).await?;
+        let mut batch = Batch { put: seals.to_vec(), ..Batch::default() };
+        for (key, value) in seals {
+            let sealed: schema::Sealed = schema::decode(value).map_err(|what| corrupt(key, what))?;
+            let is = Some(UnixMillis(sealed.since).plus(SEALED_FOR));
+            batch.appointments.push(Appointment { member: key.to_string(), was: None, is });
+        }
+        match self.commit_on(&known, batch).await? {
+            Committed::Done(_) => Ok(()),
+            Committed::Moved | Committed::Full { .. } => Err(another_turn()),
+        }
+    }
+
+    /// Its owner holds it again, unless it holds another by now.
+    async fn holds_again(&self, entry: &Entry, batch: &mut Batch) -> Result<(), LedgerError> {
+        if entry.lease.is_none() {
+            return Ok(());
+        }
+        let key = Key::Owner(entry.bucket.clone(), entry.owner.clone());
+        let record = self.store.read(std::slice::from_ref(&key)).await?.records.remove(0);
+        let held: Option<schema::Holding> = schema::decode(&record.value).ok();
+        if held
+            .is_none_or(|held| held.marker == entry.marker.as_str() || held.generation < entry.generation.0)
+        {
+            let held = schema::Holding { marker: entry.marker.to_string(), generation: entry.generation.0 };
+            batch.expect.push((key.clone(), record.version));
+            batch.put.push((key, schema::encode(&held)));
+        }
+        Ok(())
     }
 
     async fn give(&self, memory: &Entry) -> Result<bool, LedgerError> {
@@ -137,6 +176,7 @@ impl Ledger {
                 batch.expect.push((index.clone(), record.version));
                 batch.put.push((index.clone(), next.marker.as_str().into()));
             }
+            self.holds_again(&next, &mut batch).await?;
             if matches!(self.commit_on(&known, batch).await?, Committed::Done(_)) {
                 return Ok(true);
             }

@@ -6,9 +6,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{ATTEMPTS, Ledger, LedgerError, Part, bytes_in, corrupt};
+use super::{ATTEMPTS, Ledger, LedgerError, Part, bytes_in, corrupt, memory};
 use crate::ids::{Generation, LedgerId};
-use crate::rules::rebuild;
+use crate::rules::entry::generation_after;
 use crate::store::schema::{self, Key, Meta};
 use crate::store::{Batch, Committed, Reached, Record, Snapshot, Store, StoreError, Version};
 use crate::time::{Chance, UnixMillis};
@@ -197,9 +197,9 @@ impl Ledger {
 
     /// The generation of the next holder after `last`: never one that was issued before.
     #[must_use]
-    pub fn next_generation(&self, last: Generation, now: UnixMillis) -> Generation {
-        let from = Generation(self.trust.known().meta.generations_from);
-        rebuild::next_generation(last, from, now)
+    pub fn next_generation(&self, last: Option<Generation>, now: UnixMillis) -> Generation {
+        let from = UnixMillis(self.trust.known().meta.generations_from);
+        generation_after(last, now.max(from))
     }
 
     /// Looks whether the ledger is still the one that is known: for whoever has no other reason to ask.
@@ -237,6 +237,7 @@ impl Ledger {
     /// Commits on the ledger as it is known.
     pub(super) async fn commit_on(&self, known: &Known, batch: Batch) -> Result<Committed, LedgerError> {
         let meta = batch.put.iter().find(|(key, _)| *key == Key::Meta).map(|(_, value)| value.clone());
+        let seals = memory::seals_in(&batch);
         let committed = self.store.commit(known.guard(batch)).await;
         self.note_write(committed.as_ref().err());
         let committed = match committed {
@@ -244,6 +245,7 @@ impl Ledger {
             committed => committed?,
         };
         if let Committed::Done(sequence) = committed {
+            self.remember_seals(seals);
             let mut now_known = self.trust.known();
             if let Some(meta) = meta {
                 now_known.meta = schema::decode(&meta).map_err(|what| corrupt(&Key::Meta, what))?;

@@ -8,7 +8,7 @@ use std::fmt;
 use super::moving::{Content, follows};
 use crate::ids::{Bucket, Marker};
 use crate::rules::entry::Entry;
-use crate::store::schema::{self, Beat, Idempotency, Leader, Limits, Meta, Object};
+use crate::store::schema::{self, Beat, Holding, Idempotency, Leader, Limits, Meta, Object};
 use crate::time::UnixMillis;
 
 /// Something that is not as it should be.
@@ -108,6 +108,7 @@ impl Found {
                     Bucket::parse(&object.bucket).map(drop).map_err(|error| error.to_string())
                 }),
                 "n" => schema::decode::<Beat>(value).map(drop),
+                "l" => schema::decode::<Holding>(value).map(drop),
                 "c" => schema::decode::<Leader>(value).map(drop),
                 "limits" => schema::decode::<Limits>(value)
                     .and_then(|limits| limits.sheet.meant().map(drop).map_err(|error| error.to_string())),
@@ -188,7 +189,8 @@ impl Found {
                 (Some(wanted), None) => format!("it is to be looked at {wanted}, and nobody will"),
                 (None, _) => "it has an appointment, and no record says so".to_owned(),
             };
-            self.say(&format!("e:{member}"), what, MOVE);
+            let key = if member.contains(':') { member.clone() } else { format!("e:{member}") };
+            self.say(&key, what, MOVE);
         }
     }
 }

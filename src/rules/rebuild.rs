@@ -4,19 +4,11 @@
 //! down; who holds a rebuilt entry is unproven, because a holder that nobody remembers may have come after the one that
 //! somebody does. In doubt it is charged: only proof frees a slot.
 
-use crate::ids::Generation;
 use crate::rules::entry::{Entry, State};
 use crate::time::UnixMillis;
 
 /// So many holders an entry has had at least when nobody can tell: a bare id proves nothing then.
 pub const UNPROVEN: u32 = 2;
-
-/// The least generation that may be issued next: never one that was issued before, not even by a ledger that has
-/// forgotten it (`from` is greater than any that is remembered).
-#[must_use]
-pub fn next_generation(last: Generation, from: Generation, now: UnixMillis) -> Generation {
-    Generation(last.0.saturating_add(1).max(from.0).max(now.0))
-}
 
 /// The entry, held by nobody knows how many.
 #[must_use]
@@ -79,6 +71,7 @@ fn stage(entry: &Entry) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Generation;
     use crate::rules::entry::tests::reserved;
     use crate::rules::entry::{Activity, Actor, Kill, Proof};
 
@@ -140,14 +133,5 @@ mod tests {
         let next = remembered(Some(&listed), &memory, NOW);
         assert!(next.is_some_and(|next| next.generation.0 == 7 && next.answer.as_deref() == Some("token")));
         assert_eq!(remembered(Some(&listed), &in_state(&STATES[1], 7), NOW), None);
-    }
-
-    #[test]
-    fn no_generation_is_issued_twice() {
-        let next = |last, from, now| next_generation(Generation(last), Generation(from), UnixMillis(now)).0;
-        assert_eq!(
-            [next(5, 0, 9), next(9, 0, 9), next(5, 20, 9), next(u64::MAX, 0, 1)],
-            [9, 10, 20, u64::MAX]
-        );
     }
 }

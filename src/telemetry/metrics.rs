@@ -14,7 +14,9 @@ use prometheus::{
     TextEncoder,
 };
 
-use super::labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, Rebuilt, Reconciled};
+use super::labels::{
+    Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Rebuilt, Reconciled,
+};
 use crate::ids::OTHER;
 use crate::verdict::Reason;
 
@@ -110,6 +112,8 @@ metrics! {
     reconciled_total: IntCounterVec ["result"],
     /// Decisions about wishes to end a sandbox.
     decisions_total: IntCounterVec ["decision"],
+    /// What happened to leases.
+    lease_events_total: IntCounterVec ["event"],
     /// Defects of the warden that ended one call and nothing else.
     panics_total: IntCounter [],
     /// 1 if the ledger answered this scrape; if 0, what follows from the ledger is the last that was known.
@@ -196,6 +200,7 @@ impl Metrics {
         begin(&metrics.reconciled_total, Reconciled::ALL.iter().map(|result| [result.name()]));
         begin(&metrics.ledger_rebuilt_entries_total, Rebuilt::ALL.iter().map(|source| [source.name()]));
         begin(&metrics.decisions_total, Decision::ALL.iter().map(|decision| [decision.name()]));
+        begin(&metrics.lease_events_total, LeaseEvent::ALL.iter().map(|event| [event.name()]));
         metrics.name_buckets(buckets.into_iter().chain([OTHER]));
         metrics
     }
@@ -306,6 +311,11 @@ impl Metrics {
     pub fn gave(&self, source: Rebuilt, entries: usize) {
         let counter = self.ledger_rebuilt_entries_total.with_label_values(&[source.name()]);
         counter.inc_by(u64::try_from(entries).unwrap_or(u64::MAX));
+    }
+
+    /// Something happened to a lease.
+    pub fn leased(&self, event: LeaseEvent) {
+        self.lease_events_total.with_label_values(&[event.name()]).inc();
     }
 
     /// A defect ended a call.

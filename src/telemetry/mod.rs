@@ -4,5 +4,7 @@ mod labels;
 pub mod logs;
 mod metrics;
 
-pub use labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, Rebuilt, Reconciled};
+pub use labels::{
+    Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Rebuilt, Reconciled,
+};
 pub use metrics::{BucketGauges, LedgerGauges, Metrics, Names, Waiting};

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 const FORM: u32 = 1;
 
 /// What kinds of records there are, by how their keys begin: in words, for people.
-const KINDS: [(&str, &str); 9] = [
+const KINDS: [(&str, &str); 10] = [
     ("meta", "ledger"),
     ("limits", "limits"),
     ("e:", "entry"),
@@ -27,6 +27,7 @@ const KINDS: [(&str, &str); 9] = [
     ("n:", "warden"),
     ("c:", "leader"),
     ("l:", "owner"),
+    ("z:", "seal"),
 ];
 
 /// The kind of a record, in words.
