@@ -7,6 +7,7 @@
 //! Must stay true: a warden beats with its limits before it settles them, and what it settles expects the revision that it
 //! read before it looked who lives; so of two that start at once, the later one sees both.
 
+use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
 use super::admission::Limits;
@@ -75,6 +76,22 @@ impl Ledger {
                 global: smaller(own.global, sheet.global),
             },
         }
+    }
+
+    /// Buckets that hold more than they may, with both numbers: what was admitted on a ledger that had forgotten.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn excess(&self) -> Result<Vec<(Bucket, u64, u64)>, LedgerError> {
+        let mut held: BTreeMap<Bucket, u64> = BTreeMap::new();
+        for entry in self.charged(None).await?.0 {
+            *held.entry(entry.bucket).or_default() += 1;
+        }
+        let over = held.into_iter().filter_map(|(bucket, held)| {
+            let limit = self.in_force(&bucket, Limits::default()).bucket?;
+            (held > limit).then_some((bucket, held, limit))
+        });
+        Ok(over.collect())
     }
 
     /// The record that a slot depends on; none where no limits are kept.

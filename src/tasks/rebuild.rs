@@ -9,7 +9,7 @@ use super::Tasks;
 use super::inventory::adopted;
 use crate::cube::api::Listed;
 use crate::cube::client::ListFailed;
-use crate::ledger::{LedgerError, Part};
+use crate::ledger::{Decision, LedgerError, Part};
 use crate::rules::entry::Origin;
 use crate::telemetry::Rebuilt;
 use crate::time::UnixMillis;
@@ -32,6 +32,7 @@ impl Tasks {
         if whole {
             self.metrics.rebuilt();
             self.tick_beat().await?;
+            self.report_excess().await?;
             self.ledger.wake();
         }
         Ok(whole)
@@ -72,6 +73,20 @@ impl Tasks {
             import.origin = Origin::Created;
         }
         self.ledger.restore(&import).await
+    }
+
+    /// More than the limits may be held now, and only now: that is said, and comes down as sandboxes end.
+    async fn report_excess(&self) -> Result<(), LedgerError> {
+        let excess = self.ledger.excess().await?;
+        self.metrics.rebuilt_over_limit(excess.iter().map(|(_, held, limit)| held - limit).sum());
+        for (bucket, held, limit) in excess {
+            tracing::error!(%bucket, held, limit, "a bucket holds more than it may since the ledger was lost");
+            let decision = Decision::new("over_limit", "the ledger was lost");
+            let decision =
+                decision.with("bucket", bucket.to_string()).with("held", held).with("limit", limit);
+            self.ledger.note(decision);
+        }
+        Ok(())
     }
 
     /// How long nothing is judged after a rebuild: as long as it takes to confirm that something has no root.

@@ -122,6 +122,8 @@ metrics! {
     ledger_lost: IntGauge [],
     /// How often this warden saw a lost ledger whole again.
     ledger_rebuilds_total: IntCounter [],
+    /// Slots that were held beyond the limits of their buckets when the ledger was last rebuilt.
+    ledger_rebuilt_over_limit: IntGauge [],
     /// Entries of a lost ledger that this warden brought back, by where from.
     ledger_rebuilt_entries_total: IntCounterVec ["source"],
     /// 1 while wardens of one ledger run with different limits: the smaller hold.
@@ -307,6 +309,11 @@ impl Metrics {
         self.ledger_rebuilds_total.inc();
     }
 
+    /// So many slots are held beyond limits after a rebuild.
+    pub fn rebuilt_over_limit(&self, slots: u64) {
+        self.ledger_rebuilt_over_limit.set(signed(slots));
+    }
+
     /// So many entries were brought back.
     pub fn gave(&self, source: Rebuilt, entries: usize) {
         let counter = self.ledger_rebuilt_entries_total.with_label_values(&[source.name()]);
@@ -443,6 +450,11 @@ mod tests {
         metrics.ungoverned_write();
         metrics.passed();
         metrics.panicked();
+        metrics.ledger_lost(true);
+        metrics.rebuilt();
+        metrics.rebuilt_over_limit(3);
+        metrics.gave(Rebuilt::Memory, 2);
+        assert!(metrics.limits_disagree(true) && !metrics.limits_disagree(true));
         let found = series(&metrics.render(None));
         assert_eq!(found.keys().cloned().collect::<Vec<_>>(), before);
         assert!((found["cubewarden_reserved_metadata_overwritten_total"] - 2.0).abs() < 0.1);

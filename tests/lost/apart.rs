@@ -80,8 +80,8 @@ async fn two_ledgers_before_one_cube_leave_each_others_sandboxes_alone_even_when
 async fn one_ledger_over_two_cubes_counts_both_and_neither_warden_judges_the_others() {
     let clock = ManualClock::at(START);
     let server = RedisServer::start();
-    let cube = async || CubeSim::builder().clock(clock.clone()).start().await.unwrap();
-    let (here, there) = (cube().await, cube().await);
+    let cube = async |seed| CubeSim::builder().clock(clock.clone()).seed(seed).start().await.unwrap();
+    let (here, there) = (cube(1).await, cube(2).await);
     let start = async |cube: &CubeSim, name: &str| {
         let plan = warden::before(&cube.url()).config(CONFIG).clock(&clock).without_tasks();
         plan.env("CUBEWARDEN_UPSTREAM_NAME", name).store(server.store_at(&clock).await).start().await

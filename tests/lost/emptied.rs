@@ -116,3 +116,37 @@ async fn a_redis_put_back_to_an_older_state_admits_nobody_until_the_ledger_is_ba
     assert!(after.contains_key(&old) && after.contains_key(&young));
     assert!(after.values().all(|entry| entry.holders >= UNPROVEN));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_admitted_by_a_warden_that_could_not_know_is_counted_and_reported() {
+    let stage = Stage::on(RedisServer::start()).await;
+    let [one, other] = stage.two().await;
+    for _ in 0..8 {
+        one.caller().create(BODY).await;
+    }
+    let id = one.warden.ledger.id();
+    stage.tell_redis(&["FLUSHALL"]);
+    // It starts on an empty store, and nobody has told it that there was a ledger.
+    let young = stage.warden().await;
+    for _ in 0..3 {
+        young.caller().create(BODY).await;
+    }
+    assert_ne!(young.warden.ledger.id(), id);
+    unavailable(&one.caller().post("/sandboxes", BODY).await);
+    rebuilt(&[&one, &other, &young]).await;
+    for warden in [&one, &other, &young] {
+        // The older is right: what carries its id stays ours.
+        assert_eq!(warden.warden.ledger.id(), id);
+        assert_eq!(warden.caller().post("/sandboxes", BODY).await.status, 429);
+        assert_eq!(metric(warden, "cubewarden_ledger_rebuilt_over_limit").await, "3");
+    }
+    stage.balanced(&young, 11).await;
+    one.warden.tasks.tick_notes(0).await.unwrap();
+    let over = decisions(&one, "over_limit").await;
+    assert_eq!((&over[0]["held"], &over[0]["limit"]), (&11.into(), &8.into()));
+    for warden in [&one, &other, &young] {
+        warden.warden.tasks.tick_inventory().await.unwrap();
+    }
+    stage.balanced(&one, 11).await;
+    assert_eq!(stage.deletes(), 0);
+}
