@@ -87,8 +87,8 @@ async fn one_ledger_over_two_cubes_counts_both_and_neither_warden_judges_the_oth
         plan.env("CUBEWARDEN_UPSTREAM_NAME", name).store(server.store_at(&clock).await).start().await
     };
     let (one, other) = (start(&here, "here").await, start(&there, "there").await);
-    let of_here = makes(&one, 3).await;
-    let of_there = makes(&other, 5).await;
+    let near = makes(&one, 3).await;
+    let far = makes(&other, 5).await;
     assert_eq!(one.caller().post("/sandboxes", BODY).await.status, 429, "eight slots over both");
     let story = async || {
         for _ in 0..5 {
@@ -99,7 +99,7 @@ async fn one_ledger_over_two_cubes_counts_both_and_neither_warden_judges_the_oth
             here.tick();
             there.tick();
         }
-        assert_eq!((held(&one).await, held(&other).await), (of_here.clone(), of_there.clone()));
+        assert_eq!((held(&one).await, held(&other).await), (near.clone(), far.clone()));
         assert_eq!((one.held().await, here.alive().len(), there.alive().len()), (8, 3, 5));
         assert_eq!(deletes(&here) + deletes(&there), 0);
     };
