@@ -55,15 +55,10 @@ pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result
         }
     };
     governor.metrics.admitted(ask.settings.policies.label(&wish.bucket));
-    let sent = governor.dispatch(permit).await?;
     let answer = governor.send_create(&ask, &wish, prefix).await;
-    let settled = governor.settle(&ask, &wish, sent, answer).await;
+    let settled = governor.settle(&ask, &wish, permit, answer).await;
     settled.map(Reply::Answer)
 }
-
-/// Proof that the ledger has let a create go upstream; it must be settled.
-#[must_use]
-struct Sent(Marker);
 
 /// The key of a create, if it has one.
 fn idempotency_key(ask: &Ask, wish: &Wish) -> Result<Option<IdempotencyKey>, Refusal> {
@@ -150,19 +145,6 @@ impl Governor {
         Ok(answers::plain(StatusCode::CREATED, body))
     }
 
-    async fn dispatch(&self, permit: Permit) -> Result<Sent, Refusal> {
-        let marker = permit.0.marker;
-        match self.ledger.dispatch(&marker).await {
-            Ok(Some(_)) => Ok(Sent(marker)),
-            Ok(None) => Err(Refusal::new(Reason::LedgerUnavailable, "the reservation lapsed; try again")),
-            Err(error) => {
-                // It may stand there as dispatched all the same, and nothing was sent: the slot goes back at once.
-                settled(self.ledger.refused(&marker, "it could not be dispatched").await);
-                Err(unavailable(&error))
-            }
-        }
-    }
-
     /// Sends it, once; and once more as v1 if Cube has no v2.
     async fn send_create(
         &self,
@@ -199,10 +181,10 @@ impl Governor {
         &self,
         ask: &Ask,
         wish: &Wish,
-        sent: Sent,
+        permit: Permit,
         answer: Result<Response<Bytes>, TransportError>,
     ) -> Result<Response<Bytes>, Refusal> {
-        let marker = sent.0;
+        let marker = permit.0;
         let answer = match answer {
             Ok(answer) => answer,
             Err(error @ TransportError::NotSent(_)) => {
