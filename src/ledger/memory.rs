@@ -5,7 +5,7 @@
 //! living sandbox a few names, and whole entries only of what is under way, and no more than [`UNDER_WAY`] and
 //! [`JUST_READ`] say. Who forgets loses nothing but one read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem::take;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -112,7 +112,8 @@ impl Memory {
         }
     }
 
-    fn know(&self, entry: &Entry) {
+    /// Whose it is, as of now.
+    pub(super) fn know(&self, entry: &Entry) {
         let Some(sandbox) = &entry.sandbox else { return };
         if entry.usable() {
             let known = Known {
@@ -165,6 +166,24 @@ impl Ledger {
             self.memory.read(entry, *version);
         }
         Ok(found.map(|(entry, _)| entry))
+    }
+
+    /// Forgets the sandboxes that other wardens have ended. `listed` is what Cube shows: only the others are asked about.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails or a record is corrupt.
+    pub async fn forget_ended(&self, listed: &[SandboxId]) -> Result<(), LedgerError> {
+        let listed: HashSet<&SandboxId> = listed.iter().collect();
+        let absent = |known: &&SandboxId| !listed.contains(*known);
+        let doubtful: Vec<SandboxId> = self.memory.known().keys().filter(absent).cloned().collect();
+        let found = self.find_all(&doubtful).await?;
+        let mut known = self.memory.known();
+        for (sandbox, entry) in doubtful.iter().zip(found) {
+            if !entry.is_some_and(|entry| entry.usable()) {
+                known.remove(sandbox);
+            }
+        }
+        Ok(())
     }
 
     /// The entry of a marker if it is condemned. What is remembered will do: from killing there is no way back, and whoever

@@ -191,6 +191,12 @@ async fn a_birth_finds_out_what_the_reconciler_of_another_warden_made_of_it() {
     assert!(born.unwrap().unwrap().kill().is_some());
     assert_eq!((commits, reads), (1, 1));
 
+    // Given up for lost by one, and found by the other, which had it in hand as sent.
+    let two = Two::start().await;
+    let marker = two.sent().await;
+    two.other.lost(&marker, "its warden was silent").await.unwrap();
+    assert!(two.one.found(&marker, &birth()).await.unwrap().unwrap().kill().is_some());
+
     // Given up for lost, and not found yet.
     let two = Two::start().await;
     let marker = two.sent().await;
@@ -283,4 +289,31 @@ async fn a_slot_whose_reply_was_lost_is_taken_once_and_not_used_after_it_was_giv
     two.one.give_back().await.unwrap();
     assert_eq!(two.other.counts(&[]).await.unwrap().all.held(), 0);
     two.one.reserve_dispatched(&ask, limits).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn what_another_warden_made_is_known_after_an_inventory_and_forgotten_after_it_has_ended() {
+    let two = Two::start().await;
+    let marker = two.live().await;
+    let seen = FaultyStore::wrap(two.store.clone());
+    let third = ledger(seen.clone(), 3).await;
+    let find = async || {
+        let before = seen.touches();
+        assert!(third.find(&id()).await.unwrap().is_some());
+        seen.touches() - before
+    };
+    assert_eq!(third.known(&id()), None);
+    assert_eq!(find().await, 2, "the name, then the entry");
+    assert_eq!(find().await, 1);
+    let fourth = ledger(two.store.clone(), 4).await;
+    fourth.find_all(&[id()]).await.unwrap();
+    assert_eq!(fourth.known(&id()).map(|known| known.marker), Some(marker.clone()));
+
+    two.one.condemn(&marker, Actor::Client, None, "DELETE").await.unwrap();
+    two.one.kill_tried(&marker, KillReport::Proof(Proof::Deleted), "").await.unwrap();
+    assert_eq!(two.one.known(&id()), None, "its own warden knows");
+    third.forget_ended(&[id()]).await.unwrap();
+    assert!(third.known(&id()).is_some(), "what Cube shows is not asked about");
+    third.forget_ended(&[]).await.unwrap();
+    assert_eq!(third.known(&id()), None);
 }
