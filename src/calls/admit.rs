@@ -30,8 +30,8 @@ pub(super) struct Permit(pub(super) Marker);
 pub(super) enum Admitted {
     /// It may begin.
     Permit(Permit),
-    /// Somebody else used the Idempotency-Key meanwhile: look it up again.
-    KeyTaken,
+    /// Somebody else used the Idempotency-Key, or claimed the owner, meanwhile: look it up again.
+    Taken,
 }
 
 /// Why a create leaves the line.
@@ -162,7 +162,7 @@ impl Governor {
     async fn try_admit(&self, wish: &ledger::Ask, limits: Limits) -> Result<Try, Refusal> {
         match self.ledger.reserve_dispatched(wish, limits).await {
             Ok(Reserved::Slot(entry)) => Ok(Try::Admitted(Admitted::Permit(Permit(entry.marker)))),
-            Ok(Reserved::KeyTaken) => Ok(Try::Admitted(Admitted::KeyTaken)),
+            Ok(Reserved::Taken) => Ok(Try::Admitted(Admitted::Taken)),
             Ok(Reserved::Full(full)) => Ok(Try::Full(full)),
             Err(error) => Err(self.not_sent(&wish.marker, &error)),
         }

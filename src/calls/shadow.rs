@@ -21,6 +21,7 @@ use crate::cube::client::Pace;
 use crate::cube::outcome::{self, Absence, Asked};
 use crate::ids::{Marker, SandboxRef};
 use crate::ledger::{Decision, KillReport, LedgerError, Limits, Reserved};
+use crate::rules::delete;
 use crate::rules::entry::{Actor, Birth, Entry, Proof};
 use crate::verdict::Refusal;
 
@@ -93,7 +94,8 @@ impl Governor {
     }
 
     async fn shadow_reserve(&self, ask: &Ask, wish: &Wish) -> Result<(), LedgerError> {
-        if let Reserved::Slot(_) = self.ledger.reserve(&wish.ledger_ask(ask, None), Limits::default()).await?
+        if let Reserved::Slot(_) =
+            self.ledger.reserve(&wish.ledger_ask(ask, None, None), Limits::default()).await?
         {
             self.ledger.dispatch(&wish.marker).await?;
         }
@@ -146,7 +148,7 @@ impl Governor {
         if status != StatusCode::NO_CONTENT {
             return self.ledger.not_found(marker).await.map(drop);
         }
-        self.ledger.condemn(marker, Actor::Client, None, "DELETE (shadow)").await?;
+        self.ledger.condemn(marker, Actor::Client, &delete::Shown::nothing(), "DELETE (shadow)").await?;
         self.ledger.kill_tried(marker, KillReport::Proof(Proof::Deleted), "shadow").await.map(drop)
     }
 }

@@ -1,8 +1,8 @@
 //! Taking a slot: the check and the hold are one commit.
 
-use super::{ATTEMPTS, Decision, IdempotencyKey, Ledger, LedgerError, found};
-use crate::ids::{Bucket, Generation, Marker, OwnerId, TenantName};
-use crate::rules::entry::{Entry, Origin, Shape, State};
+use super::{ATTEMPTS, Decision, IdempotencyKey, LeasePlan, Ledger, LedgerError, OwnerClaim, found};
+use crate::ids::{Bucket, Marker, OwnerId, TenantName};
+use crate::rules::entry::{Entry, Origin, Shape, State, generation_after};
 use crate::store::Committed;
 use crate::store::schema::{Key, Set};
 use crate::time::UnixMillis;
@@ -33,6 +33,8 @@ pub struct Ask {
     pub metadata: Option<String>,
     /// The Idempotency-Key it came with.
     pub key: Option<IdempotencyKey>,
+    /// The owner's claim and the lease it begins with, where holders have leases.
+    pub lease: Option<(OwnerClaim, LeasePlan)>,
 }
 
 /// Which limit was met.
@@ -60,8 +62,8 @@ pub enum Reserved {
     Slot(Box<Entry>),
     /// None was free.
     Full(Full),
-    /// Somebody else used the Idempotency-Key meanwhile: look it up again.
-    KeyTaken,
+    /// Somebody else used the Idempotency-Key, or claimed the owner, meanwhile: look it up again.
+    Taken,
 }
 
 impl Ledger {
@@ -105,6 +107,9 @@ impl Ledger {
             if let Some(key) = &ask.key {
                 key.claim_in(&mut batch, &ask.marker, now);
             }
+            if let Some((claim, plan)) = &ask.lease {
+                claim.take_in(&mut batch, &entry, plan);
+            }
             batch.log.push(Decision::about(&entry, "admitted", "slot taken").at(now).encode());
             match self.write(batch).await? {
                 Committed::Done(version) => {
@@ -120,7 +125,7 @@ impl Ledger {
                     Some(ours) if ours.state == entry.state => return Ok(Reserved::Slot(Box::new(ours))),
                     // It was, and its time is over.
                     Some(_) => break,
-                    None if ask.key.is_some() => return Ok(Reserved::KeyTaken),
+                    None if ask.key.is_some() || ask.lease.is_some() => return Ok(Reserved::Taken),
                     // It was later than this process knew, and now it knows.
                     None => {}
                 },
@@ -131,6 +136,7 @@ impl Ledger {
 
     /// A slot that is asked for, as it will be held.
     fn reserved(&self, ask: &Ask, now: UnixMillis) -> Entry {
+        let last = ask.lease.as_ref().and_then(|(claim, _)| claim.last);
         Entry {
             marker: ask.marker.clone(),
             upstream: self.settings.upstream.clone(),
@@ -139,8 +145,14 @@ impl Ledger {
             tenant: ask.tenant.clone(),
             origin: Origin::Created,
             instance: self.instance.clone(),
-            generation: Generation(now.0),
+            generation: generation_after(last, now),
             holders: 1,
+            claims: 1,
+            lease: ask.lease.as_ref().map(|(_, plan)| plan.begin(now)),
+            asked_for: ask.lease.as_ref().map(|(_, plan)| plan.asked_for.clone()),
+            incarnation: 0,
+            hold: None,
+            released: None,
             sandbox: None,
             template: ask.template.clone(),
             shape: Shape::default(),

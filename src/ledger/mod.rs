@@ -10,6 +10,7 @@ mod idempotency;
 mod instances;
 mod inventory;
 mod kill;
+mod lease;
 mod memory;
 mod objects;
 mod operations;
@@ -26,14 +27,14 @@ pub use idempotency::{Claim, Claiming, IdempotencyKey, Repeated};
 pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
 pub use kill::{Condemned, KillReport};
+pub use lease::{Acquired, ByHolder, Holding, LeasePlan, OwnerClaim};
 pub use memory::Known;
-pub use operations::Began;
+pub use operations::{Began, Beginning};
 pub use views::{BucketCounts, CHARGED, Counts};
 
 pub use crate::store::Sharing;
 
-use self::memory::Seen;
-use crate::ids::{InstanceId, LedgerId, Marker, UpstreamName};
+use crate::ids::{InstanceId, LeaseId, LedgerId, Marker, UpstreamName};
 use crate::rules::entry::{Entry, Timing};
 use crate::store::schema::{self, Key, Meta, Set};
 use crate::store::{Appointment, Batch, Committed, Record, Snapshot, Store, StoreError, UNREADABLE, Version};
@@ -165,6 +166,15 @@ impl Ledger {
         Marker::new(&self.chance.hex(16)).expect("sixteen bytes are thirty-two hexadecimal digits")
     }
 
+    /// A new name for a lease.
+    ///
+    /// # Panics
+    /// Never: sixteen random bytes are a lease id.
+    #[must_use]
+    pub fn new_lease_id(&self) -> LeaseId {
+        LeaseId::new(&self.chance.hex(16)).expect("thirty-two hexadecimal digits are a lease id")
+    }
+
     /// Random seconds for `Retry-After`.
     #[must_use]
     pub fn jitter(&self, below: u64) -> u64 {
@@ -228,7 +238,9 @@ impl Ledger {
                 Step::Keep(answer) => return Ok(Some(answer)),
                 Step::Write(next, decision, answer) => (*next, decision, answer),
             };
-            let mut batch = rewrite(&seen, &next);
+            let mut batch = rewrite(&seen.entry, seen.version, &next);
+            batch.until = seen.until;
+            lease::seal_in(&mut batch, &seen.entry, &next, seen.now);
             batch.log.extend(decision.map(|decision| decision.at(seen.now).encode()));
             if self.commit(batch, &next).await? {
                 return Ok(Some(answer));
@@ -319,14 +331,12 @@ fn found(entry: &Entry) -> Batch {
     batch
 }
 
-/// The batch that turns what was seen into `new`.
-fn rewrite(seen: &Seen, new: &Entry) -> Batch {
-    let old = &seen.entry;
+/// The batch that turns `old` (as read at `version`) into `new`.
+fn rewrite(old: &Entry, version: Version, new: &Entry) -> Batch {
     let key = Key::Entry(new.marker.clone());
     let (before, after) = (schema::sets_of(old), schema::sets_of(new));
     let mut batch = Batch {
-        until: seen.until,
-        expect: vec![(key.clone(), seen.version)],
+        expect: vec![(key.clone(), version)],
         put: vec![(key, schema::encode_entry(new))],
         join: memberships(new, &before),
         leave: memberships(old, &after),

@@ -98,7 +98,8 @@ impl Ledger {
                 Err(_) if seen.until.is_some() => continue,
                 Err(_) => return Ok(Some(seen.entry)),
             };
-            let mut batch = rewrite(&seen, &next);
+            let mut batch = rewrite(&seen.entry, seen.version, &next);
+            batch.until = seen.until;
             batch.expect.push((name.clone(), name_version));
             batch.put.push((name.clone(), marker.as_str().into()));
             if let Some((other, version)) = &displaced {

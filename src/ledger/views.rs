@@ -1,7 +1,7 @@
 //! Reading the ledger for answers, metrics and tasks. Changes nothing.
 
 use super::settle::PAGE;
-use super::{Ledger, LedgerError, entry_in, marker_in};
+use super::{Ledger, LedgerError, entry_in, lease, marker_in};
 use crate::ids::{Bucket, Marker, SandboxId};
 use crate::rules::entry::Entry;
 use crate::store::schema::{Key, Set};
@@ -161,6 +161,10 @@ impl Ledger {
         let now = self.now().await?;
         let mut markers = Vec::new();
         for member in self.store.due(now, most).await? {
+            if member.starts_with(lease::SEAL) {
+                self.forget_seal(&member).await?;
+                continue;
+            }
             match Marker::new(&member) {
                 Ok(marker) => markers.push(marker),
                 Err(error) => return Err(super::corrupt(&Key::Meta, format!("an appointment: {error}"))),

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use cubewarden::ids::{Generation, Marker, SandboxId, UpstreamName};
 use cubewarden::ledger::{
-    Began, Condemned, Import, Imported, KillReport, Ledger, Limits, Reserved, Settings,
+    Began, Beginning, Condemned, Import, Imported, KillReport, Ledger, Limits, Reserved, Settings,
 };
+use cubewarden::rules::delete::{Reach, Shown};
 use cubewarden::rules::entry::{Activity, Actor, Birth, Effect, Entry, Origin, Proof, Shape, State, Timing};
 use cubewarden::store::Store;
 use cubewarden::time::{Chance, ManualClock};
@@ -76,10 +77,14 @@ fn id() -> SandboxId {
     SandboxId::new(ID).unwrap()
 }
 
+fn connect(shown: &Shown) -> Beginning<'_> {
+    Beginning { kind: "connect", budget: BUDGET, reach: Reach::Joins, shown }
+}
+
 async fn begin(ledger: &Ledger, marker: &Marker) -> cubewarden::ids::OperationId {
-    match ledger.begin(marker, "connect", BUDGET).await.unwrap() {
+    match ledger.begin(marker, connect(&Shown::nothing())).await.unwrap() {
         Began::Registered(operation) => operation,
-        Began::Dead => panic!("it lives"),
+        other => panic!("it lives: {other:?}"),
     }
 }
 
@@ -92,7 +97,7 @@ async fn a_create_takes_two_commits_a_delete_one_read_and_two_commits() {
     assert_eq!((commits, reads), (1, 0));
     let delete = async {
         let marker = two.find().await.marker;
-        two.one.condemn(&marker, Actor::Client, None, "DELETE").await.unwrap();
+        two.one.condemn(&marker, Actor::Client, &Shown::nothing(), "DELETE").await.unwrap();
         let condemned = two.one.condemned(&marker).await.unwrap().unwrap();
         assert!(condemned.kill().is_some());
         two.one.kill_tried(&marker, KillReport::Proof(Proof::Deleted), "").await.unwrap().unwrap()
@@ -118,7 +123,8 @@ async fn a_condemnation_of_what_moved_meanwhile_loses_nothing_of_what_another_wr
     let marker = two.live().await;
     two.find().await;
     let operation = begin(&two.other, &marker).await;
-    let condemn = two.one.condemn(&marker, Actor::Client, None, "DELETE");
+    let nothing = Shown::nothing();
+    let condemn = two.one.condemn(&marker, Actor::Client, &nothing, "DELETE");
     let (condemned, commits, reads) = two.asked(condemn).await;
     assert_eq!((condemned.unwrap(), commits, reads), (Condemned::Yes, 2, 1));
     let now = entry(&two.other, &marker).await;
@@ -134,7 +140,7 @@ async fn nobody_is_refused_on_the_strength_of_what_is_remembered() {
     assert_eq!(two.find().await.operations.len(), 1);
     two.other.end(&marker, &operation, Effect::Running).await.unwrap();
     // By what it has in hand a call is under way, and recovery would have to wait.
-    let condemned = two.one.condemn(&marker, Actor::Recovery, None, "nobody claimed it").await;
+    let condemned = two.one.condemn(&marker, Actor::Recovery, &Shown::nothing(), "nobody claimed it").await;
     assert_eq!(condemned.unwrap(), Condemned::Yes);
 }
 
@@ -143,11 +149,14 @@ async fn what_another_has_condemned_takes_no_call_and_is_condemned_once() {
     let two = Two::start().await;
     let marker = two.live().await;
     two.find().await;
-    two.other.condemn(&marker, Actor::Operator, None, "by hand").await.unwrap();
-    assert!(matches!(two.one.begin(&marker, "connect", BUDGET).await.unwrap(), Began::Dead));
+    two.other.condemn(&marker, Actor::Recovery, &Shown::nothing(), "by hand").await.unwrap();
+    assert!(matches!(two.one.begin(&marker, connect(&Shown::nothing())).await.unwrap(), Began::Dead));
     two.find().await;
-    assert_eq!(two.one.condemn(&marker, Actor::Client, None, "DELETE").await.unwrap(), Condemned::Yes);
-    assert_eq!(entry(&two.other, &marker).await.kill().unwrap().actor, Actor::Operator);
+    assert_eq!(
+        two.one.condemn(&marker, Actor::Client, &Shown::nothing(), "DELETE").await.unwrap(),
+        Condemned::Yes
+    );
+    assert_eq!(entry(&two.other, &marker).await.kill().unwrap().actor, Actor::Recovery);
 }
 
 #[tokio::test]
@@ -156,8 +165,8 @@ async fn a_stale_generation_stays_fenced_whatever_is_remembered() {
     let marker = two.live().await;
     let live = two.find().await;
     begin(&two.other, &marker).await;
-    let stale = Some(Generation(live.generation.0 - 1));
-    let condemned = two.one.condemn(&marker, Actor::Client, stale, "DELETE").await.unwrap();
+    let stale = Shown::of_generation(Some(Generation(live.generation.0 - 1)));
+    let condemned = two.one.condemn(&marker, Actor::Client, &stale, "DELETE").await.unwrap();
     assert_eq!(condemned, Condemned::Fenced);
     assert_eq!(entry(&two.other, &marker).await.operations.len(), 1);
 }
@@ -174,7 +183,7 @@ async fn the_end_of_a_call_leaves_the_other_calls_and_a_condemnation_as_they_are
     assert!(ended.paused_since().is_some());
 
     let mine = begin(&two.one, &marker).await;
-    two.other.condemn(&marker, Actor::Client, None, "DELETE").await.unwrap();
+    two.other.condemn(&marker, Actor::Client, &Shown::nothing(), "DELETE").await.unwrap();
     let ended = two.one.end(&marker, &mine, Effect::Running).await.unwrap().unwrap();
     assert!(!ended.usable(), "from killing there is no way back");
     assert!(entry(&two.other, &marker).await.kill().is_some());
@@ -229,7 +238,7 @@ async fn a_try_to_kill_what_another_has_proven_gone_changes_nothing() {
         let two = Two::start().await;
         let marker = two.live().await;
         two.find().await;
-        two.one.condemn(&marker, Actor::Client, None, "DELETE").await.unwrap();
+        two.one.condemn(&marker, Actor::Client, &Shown::nothing(), "DELETE").await.unwrap();
         two.other.kill_tried(&marker, KillReport::Proof(Proof::Deleted), "").await.unwrap();
         let gone = entry(&two.other, &marker).await;
         assert_eq!(two.one.kill_tried(&marker, report, "").await.unwrap(), None);
@@ -309,7 +318,7 @@ async fn what_another_warden_made_is_known_after_an_inventory_and_forgotten_afte
     fourth.find_all(&[id()]).await.unwrap();
     assert_eq!(fourth.known(&id()).map(|known| known.marker), Some(marker.clone()));
 
-    two.one.condemn(&marker, Actor::Client, None, "DELETE").await.unwrap();
+    two.one.condemn(&marker, Actor::Client, &Shown::nothing(), "DELETE").await.unwrap();
     two.one.kill_tried(&marker, KillReport::Proof(Proof::Deleted), "").await.unwrap();
     assert_eq!(two.one.known(&id()), None, "its own warden knows");
     third.forget_ended(&[id()]).await.unwrap();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cubewarden::ids::{Bucket, Marker, ObjectKind, OwnerId, SandboxId, UpstreamName};
 use cubewarden::ledger::{Ask, Condemned, IdempotencyKey, Ledger, Limits, Reserved, Settings};
+use cubewarden::rules::delete::Shown;
 use cubewarden::rules::entry::{Actor, Birth, Entry, State, Timing};
 use cubewarden::store::Store;
 use cubewarden::store::embedded::Embedded;
@@ -49,6 +50,7 @@ fn ask(ledger: &Ledger, key: Option<IdempotencyKey>) -> Ask {
         template: "tpl".into(),
         metadata: None,
         key,
+        lease: None,
     }
 }
 
@@ -130,7 +132,8 @@ async fn a_stale_generation_ends_nothing_and_is_written_down() {
     let marker = dispatched(&ledger, None).await;
     let live = ledger.done(&marker, &birth()).await.expect("the store works").expect("it is there");
     let stale = cubewarden::ids::Generation(live.generation.0 - 1);
-    let condemned = ledger.condemn(&marker, Actor::Client, Some(stale), "DELETE").await;
+    let condemned =
+        ledger.condemn(&marker, Actor::Client, &Shown::of_generation(Some(stale)), "DELETE").await;
     assert_eq!(condemned.expect("the store works"), Condemned::Fenced);
     assert!(entry(&ledger, &marker).await.usable());
     let log = ledger.decisions(0, 100).await.expect("the store works");
