@@ -1,6 +1,7 @@
 //! The single accounting authority, in the domain's verbs.
 //!
-//! Each verb is the same three lines: read a snapshot, apply a rule, commit if nothing moved; else again.
+//! Each verb is the same three lines: read a snapshot, apply a rule, commit if nothing moved; else again. What the verb
+//! before has just read or written is such a snapshot, too (`memory`).
 //! Must stay true: a slot is taken in the same commit that checks the limit, and given back only by a rule that saw proof;
 //! what a verb returns is durable. Deliberately absent: Cube, HTTP, waiting for anybody (the callers wait).
 
