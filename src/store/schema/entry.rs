@@ -331,7 +331,7 @@ fn read_entry(written: Written) -> Result<Entry, Malformed> {
         generation: Generation(written.generation),
         holders: written.holders,
         claims: written.claims,
-        lease: written.lease.map(read_lease).transpose()?,
+        lease: written.lease.as_ref().map(read_lease).transpose()?,
         asked_for: written.asked_for,
         incarnation: written.incarnation,
         hold: written.hold.map(Into::into),
