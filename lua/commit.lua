@@ -3,6 +3,7 @@
 -- KEYS  1 head, 2 appointments, 3 log, then the keys of the operations below, in their order
 -- ARGV  1 the time in ms ('': Redis's own), 2 who commits, 3 the channel of hints,
 --       4 the sequence that must have been reached, 5 the same of the committer's own commits,
+--       6 it must not be later than this, in ms ('': at any time),
 --       then eight sections, each a count and so many operations:
 --         expect   [key]  version
 --         room     [key]  it must hold fewer members than this
@@ -12,15 +13,15 @@
 --         join     [key]  member
 --         appoint         member, ms ('': no appointment)
 --         log             value
--- Replies  {OK, sequence}           it is done
+-- Replies  {OK, sequence, now}      it is done
 --          {BEHIND}                 commits are missing that were there
---          {MOVED}                  a record has another version
+--          {MOVED}                  a record has another version, or it is too late
 --          {FULL, position, held}   this set of `room` (from 0) has no room
 --          {FOREIGN, key}           this key holds what is not ours
 --
 -- Redis does not take back what a failed script has written: everything is looked at before anything is written.
 
-local key_at, argument_at = 3, 5
+local key_at, argument_at = 3, 6
 -- So many wardens' last commits are kept; when more come, those of the long gone make room.
 local WARDENS = 256
 
@@ -54,6 +55,7 @@ local log = operations(false, 1)
 local head = head_of(KEYS[1], ARGV[1], ARGV[2])
 if not head then return { FOREIGN, KEYS[1] } end
 if head.sequence < tonumber(ARGV[4]) or head.own < tonumber(ARGV[5]) then return { BEHIND } end
+if ARGV[6] ~= '' and head.now > tonumber(ARGV[6]) then return { MOVED } end
 
 for _, operation in ipairs(expect) do
   local version = version_of(operation.key)
@@ -119,4 +121,4 @@ end
 if #leave > 0 then
   redis.pcall('PUBLISH', ARGV[3], ARGV[2])
 end
-return { OK, sequence }
+return { OK, sequence, head.now }

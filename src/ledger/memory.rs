@@ -1,17 +1,30 @@
-//! What this process remembers of the ledger: for the time when it cannot be asked, and should it forget.
+//! What this process remembers of its ledger, so that it need not be asked for what it has just said.
 //!
-//! Must stay true: nothing is decided by it as long as the ledger answers. It holds what holds a slot and was seen here,
-//! and is cleaned of what others have ended once in a cycle.
+//! Must stay true: what is remembered may be old, for other wardens write too. Whoever decides on it commits at the version
+//! that is remembered, or looks again: nothing is refused, granted or told on its strength. Both parts stay small: of each
+//! living sandbox a few names, and whole entries only of what is under way, and no more than [`UNDER_WAY`] and
+//! [`JUST_READ`] say. Who forgets loses nothing but one read.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::mem::take;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use super::{Ledger, LedgerError};
+use super::recollection::Recollection;
+use super::{Ledger, LedgerError, entry_in, marker_in};
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
-use crate::rules::entry::Entry;
-use crate::store::Batch;
+use crate::rules::entry::{Entry, State};
 use crate::store::schema::Key;
+use crate::store::{Snapshot, Version};
 use crate::time::UnixMillis;
+
+/// Of what is under way (creates, calls, kills) so many entries are remembered, and up to as many older ones.
+const UNDER_WAY: usize = 1024;
+/// The same of what was read and not written: it matters only until the end of the call that read it.
+const JUST_READ: usize = 128;
+/// A decision that was made without asking the ledger for the time must be committed within this; a process that was stopped
+/// for longer asks.
+const LATE: Duration = Duration::from_secs(5);
 
 /// What this process remembers of a sandbox, for the time when the store cannot be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,99 +35,204 @@ pub struct Known {
     pub owner: OwnerId,
     /// The end that was granted when it was last seen.
     pub deadline: Option<UnixMillis>,
+    /// Its entry.
+    pub marker: Marker,
+}
+
+/// An entry to be decided on.
+pub(super) struct Seen {
+    pub(super) entry: Entry,
+    pub(super) version: Version,
+    pub(super) now: UnixMillis,
+    /// Set if all this is remembered: the commit must come by then, and a decision not to write anything is none.
+    pub(super) until: Option<UnixMillis>,
 }
 
 /// See the head of the file.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    entries: HashMap<Marker, Entry>,
-    markers: HashMap<SandboxId, Marker>,
-    /// Lease ids that were sealed here, as their records.
-    seals: VecDeque<Seal>,
+    known: Mutex<HashMap<SandboxId, Known>>,
+    in_hand: Mutex<InHand>,
+    /// Whole entries, for a ledger that forgets.
+    whole: Mutex<Recollection>,
 }
 
-/// A record of a lease id that may never act again.
-pub(super) type Seal = (Key, Vec<u8>);
+#[derive(Debug, Default)]
+struct InHand {
+    under_way: Shelf,
+    just_read: Shelf,
+}
 
-/// So many seals are remembered, the latest.
-const SEALS: usize = 10_000;
+/// Entries and their versions; when it is full, all but the newest half are dropped.
+#[derive(Debug, Default)]
+struct Shelf {
+    newer: HashMap<Marker, (Entry, Version)>,
+    older: HashMap<Marker, (Entry, Version)>,
+}
 
-/// The seals that a batch writes.
-pub(super) fn seals_in(batch: &Batch) -> Vec<Seal> {
-    batch.put.iter().filter(|(key, _)| matches!(key, Key::Sealed(_))).cloned().collect()
+impl Shelf {
+    fn put(&mut self, entry: &Entry, version: Version, half: usize) {
+        if self.newer.len() >= half {
+            self.older = take(&mut self.newer);
+        }
+        self.newer.insert(entry.marker.clone(), (entry.clone(), version));
+    }
+
+    fn get(&self, marker: &Marker) -> Option<&(Entry, Version)> {
+        self.newer.get(marker).or_else(|| self.older.get(marker))
+    }
+
+    fn take(&mut self, marker: &Marker) -> Option<(Entry, Version)> {
+        let older = self.older.remove(marker);
+        self.newer.remove(marker).or(older)
+    }
 }
 
 impl Memory {
-    fn keep(&mut self, entry: &Entry) {
-        if !entry.charged() {
-            return self.forget(&entry.marker);
-        }
-        if let Some(sandbox) = &entry.sandbox {
-            self.markers.insert(sandbox.clone(), entry.marker.clone());
-        }
-        self.entries.insert(entry.marker.clone(), entry.clone());
+    pub(super) fn whole(&self) -> MutexGuard<'_, Recollection> {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn forget(&mut self, marker: &Marker) {
-        if let Some(sandbox) = self.entries.remove(marker).and_then(|entry| entry.sandbox) {
-            self.markers.remove(&sandbox);
+    fn known(&self) -> MutexGuard<'_, HashMap<SandboxId, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn in_hand(&self) -> MutexGuard<'_, InHand> {
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This was read.
+    fn read(&self, entry: &Entry, version: Version) {
+        self.know(entry);
+        self.in_hand().just_read.put(entry, version, JUST_READ);
+    }
+
+    /// This was written.
+    pub(super) fn wrote(&self, entry: &Entry, version: Version) {
+        self.know(entry);
+        let mut in_hand = self.in_hand();
+        let InHand { under_way, just_read } = &mut *in_hand;
+        under_way.take(&entry.marker);
+        just_read.take(&entry.marker);
+        if is_under_way(entry) {
+            under_way.put(entry, version, UNDER_WAY);
         }
+    }
+
+    /// Whose it is, as of now.
+    pub(super) fn know(&self, entry: &Entry) {
+        self.whole().keep(entry);
+        let Some(sandbox) = &entry.sandbox else { return };
+        if entry.usable() {
+            let known = Known {
+                bucket: entry.bucket.clone(),
+                owner: entry.owner.clone(),
+                deadline: entry.deadline,
+                marker: entry.marker.clone(),
+            };
+            self.known().insert(sandbox.clone(), known);
+        } else {
+            self.known().remove(sandbox);
+        }
+    }
+
+    /// Nobody knows what the store holds now: no version that is remembered means anything.
+    pub(super) fn doubt(&self) {
+        *self.in_hand() = InHand::default();
     }
 }
 
-impl Ledger {
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Whether somebody here will write this entry again soon.
+fn is_under_way(entry: &Entry) -> bool {
+    let state = matches!(entry.state, State::Reserved | State::Dispatched | State::Killing(_));
+    state || !entry.operations.is_empty()
+}
 
+impl Ledger {
     /// What this process remembers of a sandbox; for the time when the store cannot be asked.
     #[must_use]
     pub fn known(&self, sandbox: &SandboxId) -> Option<Known> {
-        let memory = self.memory();
-        let entry = memory.entries.get(memory.markers.get(sandbox)?).filter(|entry| entry.usable())?;
-        Some(Known { bucket: entry.bucket.clone(), owner: entry.owner.clone(), deadline: entry.deadline })
+        self.memory.known().get(sandbox).cloned()
     }
 
-    pub(super) fn remember(&self, entry: &Entry) {
-        self.memory().keep(entry);
-    }
-
-    pub(super) fn remember_seals(&self, seals: Vec<Seal>) {
-        let mut memory = self.memory();
-        memory.seals.extend(seals);
-        let over = memory.seals.len().saturating_sub(SEALS);
-        memory.seals.drain(..over);
-    }
-
-    /// The seals that are remembered.
-    pub(super) fn remembered_seals(&self) -> Vec<Seal> {
-        self.memory().seals.iter().cloned().collect()
-    }
-
-    /// Everything that is remembered of this warden's Cube.
-    pub(super) fn remembered(&self) -> Vec<Entry> {
-        self.memory().entries.values().filter(|entry| self.is_here(entry)).cloned().collect()
-    }
-
-    /// Forgets what others have ended, and learns what they have changed.
+    /// The entry of a sandbox, dead ones included while their tombstone stands.
     ///
     /// # Errors
-    /// [`LedgerError`] if the store fails; nothing is forgotten then.
-    pub async fn refresh_memory(&self) -> Result<(), LedgerError> {
-        let markers: Vec<Marker> = self.memory().entries.keys().cloned().collect();
-        let (entries, corrupt) = self.entries(&markers).await?;
-        if !corrupt.is_empty() {
-            // What cannot be read is not known to have ended.
-            return Ok(());
+    /// [`LedgerError`] if the store fails or a record is corrupt.
+    pub async fn find(&self, sandbox: &SandboxId) -> Result<Option<Entry>, LedgerError> {
+        let guess = self.known(sandbox).map(|known| Key::Entry(known.marker));
+        let keys: Vec<Key> = [Key::Sandbox(sandbox.clone())].into_iter().chain(guess).collect();
+        let Snapshot { records, .. } = self.read(&keys).await?;
+        let Some(marker) = marker_in(&keys[0], &records[0])? else { return Ok(None) };
+        let found = match (keys.get(1), records.get(1)) {
+            (Some(guess), Some(record)) if *guess == Key::Entry(marker.clone()) => entry_in(guess, record)?,
+            _ => self.versioned(&marker).await?,
+        };
+        // An entry of another Cube is not this one's sandbox, whatever its id.
+        let found = found.filter(|(entry, _)| self.is_here(entry));
+        if let Some((entry, version)) = &found {
+            self.memory.read(entry, *version);
         }
-        let found: HashMap<&Marker, &Entry> = entries.iter().map(|entry| (&entry.marker, entry)).collect();
-        let mut memory = self.memory();
-        for marker in &markers {
-            match found.get(marker) {
-                Some(entry) => memory.keep(entry),
-                None => memory.forget(marker),
+        Ok(found.map(|(entry, _)| entry))
+    }
+
+    /// Forgets the sandboxes that other wardens have ended. `listed` is what Cube shows: only the others are asked about.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails or a record is corrupt.
+    pub async fn forget_ended(&self, listed: &[SandboxId]) -> Result<(), LedgerError> {
+        let listed: HashSet<&SandboxId> = listed.iter().collect();
+        let absent = |known: &&SandboxId| !listed.contains(*known);
+        let doubtful: Vec<SandboxId> = self.memory.known().keys().filter(absent).cloned().collect();
+        let found = self.find_all(&doubtful).await?;
+        let mut known = self.memory.known();
+        for (sandbox, entry) in doubtful.iter().zip(found) {
+            if !entry.is_some_and(|entry| entry.usable()) {
+                known.remove(sandbox);
             }
         }
         Ok(())
+    }
+
+    /// The entry of a marker if it is condemned. What is remembered will do: from killing there is no way back, and whoever
+    /// writes down how the kill went finds out what became of it meanwhile.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails or the record is corrupt.
+    pub async fn condemned(&self, marker: &Marker) -> Result<Option<Entry>, LedgerError> {
+        let remembered = self.memory.in_hand().under_way.get(marker).map(|(entry, _)| entry.clone());
+        if let Some(entry) = remembered.filter(|entry| entry.kill().is_some()) {
+            return Ok(Some(entry));
+        }
+        Ok(self.entry(marker).await?.filter(|entry| entry.kill().is_some()))
+    }
+
+    /// What this process has in hand of an entry. Whoever takes it leaves nothing: it is put back by what they write.
+    pub(super) fn in_hand(&self, marker: &Marker) -> Option<Seen> {
+        let now = self.store.clock()?;
+        let mut in_hand = self.memory.in_hand();
+        let InHand { under_way, just_read } = &mut *in_hand;
+        let both = [under_way.take(marker), just_read.take(marker)];
+        let (entry, version) = both.into_iter().flatten().max_by_key(|(_, version)| *version)?;
+        Some(Seen { entry, version, now, until: Some(now.plus(LATE)) })
+    }
+
+    /// The time to decide by, and by when the decision must be committed if nobody was asked for it.
+    pub(super) async fn time(&self) -> Result<(UnixMillis, Option<UnixMillis>), LedgerError> {
+        match self.store.clock() {
+            Some(now) => Ok((now, Some(now.plus(LATE)))),
+            None => Ok((self.now().await?, None)),
+        }
+    }
+
+    pub(super) async fn look(&self, marker: &Marker) -> Result<Option<Seen>, LedgerError> {
+        let key = Key::Entry(marker.clone());
+        let Snapshot { now, records, .. } = self.read(std::slice::from_ref(&key)).await?;
+        let found = entry_in(&key, &records[0])?;
+        Ok(found.map(|(entry, version)| Seen { entry, version, now, until: None }))
+    }
+
+    pub(super) async fn versioned(&self, marker: &Marker) -> Result<Option<(Entry, Version)>, LedgerError> {
+        Ok(self.look(marker).await?.map(|seen| (seen.entry, seen.version)))
     }
 }

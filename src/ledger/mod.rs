@@ -1,6 +1,7 @@
 //! The single accounting authority, in the domain's verbs.
 //!
-//! Each verb is the same three lines: read a snapshot, apply a rule, commit if nothing moved; else again.
+//! Each verb is the same three lines: read a snapshot, apply a rule, commit if nothing moved; else again. What the verb
+//! before has just read or written is such a snapshot, too (`memory`).
 //! Must stay true: a slot is taken in the same commit that checks the limit, and given back only by a rule that saw proof;
 //! what a verb returns is durable. Deliberately absent: Cube, HTTP, waiting for anybody (the callers wait).
 
@@ -18,6 +19,7 @@ pub mod moving;
 mod objects;
 mod operations;
 mod rebuild;
+mod recollection;
 mod settle;
 mod trust;
 pub mod verify;
@@ -45,10 +47,10 @@ pub use views::{BucketCounts, CHARGED, Counts};
 
 pub use crate::store::Sharing;
 
-use crate::ids::{InstanceId, LedgerId, Marker, SandboxId, UpstreamName};
+use crate::ids::{InstanceId, LedgerId, Marker, UpstreamName};
 use crate::rules::entry::{Entry, Timing};
 use crate::store::schema::{self, Key, Set};
-use crate::store::{Appointment, Batch, Committed, Record, Snapshot, Store, StoreError, UNREADABLE, Version};
+use crate::store::{Appointment, Batch, Committed, Record, Store, StoreError, UNREADABLE, Version};
 use crate::time::{Chance, UnixMillis};
 
 /// So many attempts against other writers before a verb gives up; each means that somebody else made progress.
@@ -101,7 +103,8 @@ pub struct Ledger {
     trust: trust::Trust,
     instance: InstanceId,
     chance: Chance,
-    memory: Mutex<memory::Memory>,
+    memory: memory::Memory,
+    unsent: Mutex<Vec<Marker>>,
     /// Who lived when this warden last looked.
     peers: Mutex<HashSet<InstanceId>>,
     limits: Mutex<limits::InForce>,
@@ -154,7 +157,8 @@ impl Ledger {
             trust,
             instance,
             chance,
-            memory: Mutex::default(),
+            memory: memory::Memory::default(),
+            unsent: Mutex::default(),
             peers: Mutex::default(),
             limits: Mutex::default(),
             configured: Notify::new(),
@@ -228,38 +232,44 @@ impl Ledger {
     }
 
     fn note_write(&self, error: Option<&StoreError>) {
+        if error.is_some() {
+            self.memory.doubt();
+        }
         *self.write_error.lock().unwrap_or_else(PoisonError::into_inner) = error.map(ToString::to_string);
     }
 
     /// Reads the entry of `marker`, applies `rule`, commits if nothing moved; else again. `None` if there is no entry.
+    /// What this process has in hand is taken first, as if it had just been read; but only what is written may rest on it.
     async fn change<R>(
         &self,
         marker: &Marker,
         rule: impl Fn(Entry, UnixMillis) -> Step<R>,
     ) -> Result<Option<R>, LedgerError> {
-        let key = Key::Entry(marker.clone());
+        let mut in_hand = self.in_hand(marker);
         for _ in 0..ATTEMPTS {
-            let Snapshot { now, records, .. } = self.read(std::slice::from_ref(&key)).await?;
-            let Some((entry, version)) = entry_in(&key, &records[0])? else { return Ok(None) };
-            let (next, decision, answer) = match rule(entry.clone(), now) {
+            let seen = if in_hand.is_some() { in_hand.take() } else { self.look(marker).await? };
+            let Some(seen) = seen else { return Ok(None) };
+            let (next, decision, answer) = match rule(seen.entry.clone(), seen.now) {
+                Step::Keep(_) if seen.until.is_some() => continue,
                 Step::Keep(answer) => return Ok(Some(answer)),
                 Step::Write(next, decision, answer) => (*next, decision, answer),
             };
-            let mut batch = rewrite(&entry, version, &next);
-            lease::seal_in(&mut batch, &entry, &next, now);
-            batch.log.extend(decision.map(|decision| decision.at(now).encode()));
+            let mut batch = rewrite(&seen.entry, seen.version, &next);
+            batch.until = seen.until;
+            lease::seal_in(&mut batch, &seen.entry, &next, seen.now);
+            batch.log.extend(decision.map(|decision| decision.at(seen.now).encode()));
             if self.commit(batch, &next).await? {
                 return Ok(Some(answer));
             }
         }
-        Err(LedgerError::Contended(key.to_string()))
+        Err(LedgerError::Contended(Key::Entry(marker.clone()).to_string()))
     }
 
     /// Commits a batch that leads to `entry`; false if something had moved.
     async fn commit(&self, batch: Batch, entry: &Entry) -> Result<bool, LedgerError> {
         match self.write(batch).await? {
-            Committed::Done(_) => {
-                self.remember(entry);
+            Committed::Done(version) => {
+                self.memory.wrote(entry, version);
                 Ok(true)
             }
             // No batch that comes here asks for room, so `Full` does not occur; it would be no success either.
@@ -272,25 +282,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails or the record is corrupt.
     pub async fn entry(&self, marker: &Marker) -> Result<Option<Entry>, LedgerError> {
-        let key = Key::Entry(marker.clone());
-        let snapshot = self.read(std::slice::from_ref(&key)).await?;
-        Ok(entry_in(&key, &snapshot.records[0])?.map(|(entry, _)| entry))
-    }
-
-    /// The entry of a sandbox, dead ones included while their tombstone stands.
-    ///
-    /// # Errors
-    /// [`LedgerError`] if the store fails or a record is corrupt.
-    pub async fn find(&self, sandbox: &SandboxId) -> Result<Option<Entry>, LedgerError> {
-        let key = Key::Sandbox(sandbox.clone());
-        let snapshot = self.read(std::slice::from_ref(&key)).await?;
-        let Some(marker) = marker_in(&key, &snapshot.records[0])? else { return Ok(None) };
-        // An entry of another Cube is not this one's sandbox, whatever its id.
-        let entry = self.entry(&marker).await?.filter(|entry| self.is_here(entry));
-        if let Some(entry) = &entry {
-            self.remember(entry);
-        }
-        Ok(entry)
+        Ok(self.look(marker).await?.map(|seen| seen.entry))
     }
 }
 

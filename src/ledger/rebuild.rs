@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use super::memory::Seal;
+use super::recollection::Seal;
 use super::trust::{Known, Standing, meta_in};
 use super::{
     ATTEMPTS, Decision, Import, Ledger, LedgerError, Step, corrupt, entry_in, found, marker_in, rewrite,
@@ -76,6 +76,8 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn begin_rebuild(&self) -> Result<Part, LedgerError> {
+        // No version that was seen before means anything now.
+        self.memory.doubt();
         for _ in 0..ATTEMPTS {
             let known = self.trust.known().clone();
             let Snapshot { now, reached, records } = self.store.read(&[Key::Meta]).await?;
@@ -123,7 +125,7 @@ impl Ledger {
 
     /// A lease id that was sealed stays so.
     async fn give_seals(&self, seals: &[Seal]) -> Result<(), LedgerError> {
-        let (known, _) = self.look(&[Key::Meta]).await?;
+        let (known, _) = self.look_during(&[Key::Meta]).await?;
         let mut batch = Batch { put: seals.to_vec(), ..Batch::default() };
         for (key, value) in seals {
             let sealed: schema::Sealed = schema::decode(value).map_err(|what| corrupt(key, what))?;
@@ -158,7 +160,7 @@ impl Ledger {
         let mut keys = vec![Key::Meta, Key::Entry(memory.marker.clone())];
         keys.extend(memory.sandbox.clone().map(Key::Sandbox));
         for _ in 0..ATTEMPTS {
-            let (known, snapshot) = self.look(&keys).await?;
+            let (known, snapshot) = self.look_during(&keys).await?;
             let stored = entry_in(&keys[1], &snapshot.records[1])?;
             let next = rebuild::remembered(stored.as_ref().map(|(entry, _)| entry), memory, snapshot.now);
             let Some(next) = next else { return Ok(false) };
@@ -207,7 +209,7 @@ impl Ledger {
         let mut keys = vec![Key::Meta, index.clone()];
         keys.extend(listed.marker.clone().map(Key::Entry));
         for _ in 0..ATTEMPTS {
-            let (known, snapshot) = self.look(&keys).await?;
+            let (known, snapshot) = self.look_during(&keys).await?;
             // What has a marker's entry is found by it when the ledger is whole.
             if snapshot.records[1..].iter().any(|record| record.version != 0) {
                 return Ok(false);
@@ -221,7 +223,7 @@ impl Ledger {
             batch.expect.push((index.clone(), 0));
             batch.put.push((index.clone(), entry.marker.as_str().into()));
             if matches!(self.commit_on(&known, batch).await?, Committed::Done(_)) {
-                self.remember(&entry);
+                self.memory.know(&entry);
                 return Ok(true);
             }
         }
@@ -240,7 +242,7 @@ impl Ledger {
             let keys: Vec<Key> =
                 [Key::Meta].into_iter().chain(some.iter().cloned().map(Key::Entry)).collect();
             loop {
-                let (known, snapshot) = self.look(&keys).await?;
+                let (known, snapshot) = self.look_during(&keys).await?;
                 let mut batch = Batch::default();
                 for (key, record) in keys.iter().zip(&snapshot.records).skip(1) {
                     // One that cannot be read is reported by whoever needs it.
@@ -266,7 +268,7 @@ impl Ledger {
     /// [`LedgerError`] if the store fails, or the rebuild has taken another turn.
     pub async fn part_given(&self) -> Result<(), LedgerError> {
         if self.store.sharing() == Sharing::SeveralProcesses {
-            let (known, snapshot) = self.look(&[Key::Meta]).await?;
+            let (known, snapshot) = self.look_during(&[Key::Meta]).await?;
             let batch = self.beat_of(snapshot.now, known.meta.epoch);
             if self.commit_on(&known, batch).await? == Committed::Moved {
                 return Err(another_turn());
@@ -282,7 +284,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails, or the rebuild has taken another turn.
     pub async fn finish_rebuild(&self, pause: Duration) -> Result<bool, LedgerError> {
-        let (known, Snapshot { now, .. }) = self.look(&[Key::Meta]).await?;
+        let (known, Snapshot { now, .. }) = self.look_during(&[Key::Meta]).await?;
         let Some(since) = known.meta.rebuilding else { return Ok(self.trust.whole()) };
         let patient = now.since(UnixMillis(since)) < SILENT;
         if patient && self.somebody_owes(known.meta.epoch).await? {
@@ -340,7 +342,7 @@ impl Ledger {
     }
 
     /// Reads during the rebuild: `keys` begin with `meta`, which must be as this warden knows it.
-    async fn look(&self, keys: &[Key]) -> Result<(Known, Snapshot), LedgerError> {
+    async fn look_during(&self, keys: &[Key]) -> Result<(Known, Snapshot), LedgerError> {
         let known = self.trust.known().clone();
         let snapshot = self.store.read(keys).await?;
         let version: Version = snapshot.records[0].version;

@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{ATTEMPTS, Ledger, LedgerError, Part, bytes_in, corrupt, memory};
+use super::{ATTEMPTS, Ledger, LedgerError, Part, bytes_in, corrupt, recollection};
 use crate::ids::{Generation, LedgerId};
 use crate::rules::entry::generation_after;
 use crate::store::schema::{self, Key, Meta};
@@ -237,7 +237,7 @@ impl Ledger {
     /// Commits on the ledger as it is known.
     pub(super) async fn commit_on(&self, known: &Known, batch: Batch) -> Result<Committed, LedgerError> {
         let meta = batch.put.iter().find(|(key, _)| *key == Key::Meta).map(|(_, value)| value.clone());
-        let seals = memory::seals_in(&batch);
+        let seals = recollection::seals_in(&batch);
         let committed = self.store.commit(known.guard(batch)).await;
         self.note_write(committed.as_ref().err());
         let committed = match committed {

@@ -10,6 +10,7 @@
 //! Deliberately absent: a scan of the key space (but once, bounded, when it is opened), and time limits on keys.
 
 mod address;
+mod clock;
 mod hints;
 mod link;
 mod names;
@@ -17,17 +18,15 @@ mod opening;
 mod scan;
 mod scripts;
 
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::AcqRel;
-
 use async_trait::async_trait;
+use std::fmt;
 use tokio::sync::watch;
 
 pub use self::address::{Address, BadAddress};
+pub use self::clock::Time;
 pub use self::opening::OpenError;
 
+use self::clock::LedgerClock;
 use self::hints::Hints;
 use self::link::{Again, Link};
 use self::names::Names;
@@ -35,24 +34,14 @@ use self::scripts::Scripts;
 use super::schema::{Key, Set};
 use super::settings;
 use super::{Batch, Committed, Logged, Page, Record, Sharing, Snapshot, Store, StoreError, UNREADABLE};
-use crate::time::{Clock, UnixMillis};
-
-/// Whose clock the ledger goes by.
-pub enum Time {
-    /// The server's: the same for all wardens.
-    OfRedis,
-    /// This one: tests own the time.
-    Of(Arc<dyn Clock>),
-}
+use crate::time::UnixMillis;
 
 /// The shared store.
 pub struct Redis {
     link: Link,
     scripts: Scripts,
     names: Names,
-    time: Time,
-    /// The greatest time this process was shown.
-    seen: AtomicU64,
+    clock: LedgerClock,
     hints: Hints,
 }
 
@@ -67,15 +56,7 @@ impl Redis {
         let names = Names::new(&settings.ledger);
         let hints = Hints::listen(address.clone(), names.channel());
         let link = Link::new(address);
-        Ok(Self { link, scripts: Scripts::new(), names, time, seen: AtomicU64::new(0), hints })
-    }
-
-    /// The time to be given to a script: empty if it is to ask Redis.
-    fn given(&self) -> String {
-        match &self.time {
-            Time::OfRedis => String::new(),
-            Time::Of(clock) => clock.now().0.to_string(),
-        }
+        Ok(Self { link, scripts: Scripts::new(), names, clock: LedgerClock::new(time), hints })
     }
 
     fn names_of(&self, keys: &[Key]) -> Vec<String> {
@@ -87,11 +68,14 @@ impl Redis {
 impl Store for Redis {
     async fn read(&self, keys: &[Key]) -> Result<Snapshot, StoreError> {
         let who = self.hints.own_name();
-        let read = self.scripts.read(&self.names.head(), &self.names_of(keys), &self.given(), who);
-        let mut snapshot = read.ask(&self.link).await?;
-        let now = snapshot.now.0;
-        snapshot.now = UnixMillis(self.seen.fetch_max(now, AcqRel).max(now));
-        Ok(snapshot)
+        let names = self.names_of(keys);
+        let read = self.scripts.read(&self.names.head(), &names, &self.clock.given(), who);
+        let snapshot = read.ask(&self.link).await?;
+        Ok(Snapshot { now: self.clock.answered(snapshot.now.0), ..snapshot })
+    }
+
+    fn clock(&self) -> Option<UnixMillis> {
+        self.clock.unasked()
     }
 
     async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError> {
@@ -118,8 +102,9 @@ impl Store for Redis {
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
-        let commit = self.scripts.commit(&self.names, &batch, &self.given(), self.hints.own_name());
-        let committed = commit.ask(&self.link).await?;
+        let commit = self.scripts.commit(&self.names, &batch, &self.clock.given(), self.hints.own_name());
+        let (committed, now) = commit.ask(&self.link).await?;
+        now.map(|now| self.clock.answered(now));
         if matches!(committed, Committed::Done(_)) && !batch.leave.is_empty() {
             // Those who wait here need not wait for the hint to come round.
             self.hints.tell();
@@ -192,14 +177,5 @@ impl fmt::Debug for Redis {
     /// Without the address, which may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis").field("names", &self.names).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OfRedis => "OfRedis",
-            Self::Of(_) => "Of(..)",
-        })
     }
 }

@@ -43,7 +43,8 @@ impl Tasks {
         let follows = matches!(lead, Lead::Follows(_));
         self.status_mut().follows = follows;
         if follows {
-            return self.ledger.refresh_memory().await;
+            self.ledger.forget_ended(&[]).await?;
+            return self.ledger.refresh_recollection().await;
         }
         let began = self.ledger.now().await?;
         let listed = match self.cube.list(&self.cube.own_credential()).await {
@@ -60,6 +61,7 @@ impl Tasks {
         let shown = vanished::shown_by(&listed);
         let ids: Vec<SandboxId> = listed.iter().map(|item| item.id.clone()).collect();
         let entries = self.ledger.find_all(&ids).await?;
+        self.ledger.forget_ended(&ids).await?;
         let rules = &rules;
         let work = listed.into_iter().zip(entries).map(|(item, entry)| async move {
             match entry {
@@ -74,7 +76,7 @@ impl Tasks {
             self.ledger.finish_first_import().await?;
         }
         self.judge(shown, began, MOST_ASKED).await?;
-        self.ledger.refresh_memory().await?;
+        self.ledger.refresh_recollection().await?;
         self.status_mut().last_inventory = Some(began);
         Ok(())
     }

@@ -42,7 +42,7 @@ impl Redis {
 
     async fn records_named(&self, keys: Vec<String>) -> Result<Vec<(String, Record)>, StoreError> {
         let names = names_in(&self.names, &keys);
-        let read = self.scripts.read(&self.names.head(), &names, &self.given(), self.hints.own_name());
+        let read = self.scripts.read(&self.names.head(), &names, &self.clock.given(), self.hints.own_name());
         let snapshot = read.ask(&self.link).await?;
         Ok(keys.into_iter().zip(snapshot.records).collect())
     }
