@@ -374,6 +374,7 @@ mod tests {
             standing,
             given: false,
             opened: UnixMillis(0),
+            doubtful: false,
         }
     }
 

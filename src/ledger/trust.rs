@@ -40,6 +40,8 @@ pub(super) struct Known {
     pub(super) given: bool,
     /// Since when it watches.
     pub(super) opened: UnixMillis,
+    /// A commit was refused, which may have been because of the record `meta`: the next read looks at that, too.
+    pub(super) doubtful: bool,
 }
 
 impl Known {
@@ -48,7 +50,7 @@ impl Known {
         let standing = if meta.rebuilding.is_some() { Standing::Rebuilding } else { Standing::Sound };
         let given = standing == Standing::Sound;
         let (reached, opened) = (Reached::default(), UnixMillis::default());
-        Ok(Self { id, meta, version, reached, standing, given, opened })
+        Ok(Self { id, meta, version, reached, standing, given, opened, doubtful: false })
     }
 
     /// The batch, to be done on this ledger only.
@@ -207,13 +209,24 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError::Lost`] if it is not; others if the store fails.
     pub async fn look_out(&self) -> Result<(), LedgerError> {
-        let known = self.trust.sound()?;
-        self.meta_moved(&known).await.map(drop)
+        self.trust.sound()?;
+        self.trust.known().doubtful = true;
+        self.read(&[]).await.map(drop)
     }
 
     /// Every read of the ledger.
     pub(super) async fn read(&self, keys: &[Key]) -> Result<Snapshot, LedgerError> {
         let known = self.trust.sound()?;
+        if !known.doubtful {
+            return self.read_as(&known, keys).await;
+        }
+        let with_meta = [keys, &[Key::Meta]].concat();
+        let mut snapshot = self.read_as(&known, &with_meta).await?;
+        self.judge_meta(&known, &snapshot.records.split_off(keys.len())[0])?;
+        Ok(snapshot)
+    }
+
+    async fn read_as(&self, known: &Known, keys: &[Key]) -> Result<Snapshot, LedgerError> {
         let snapshot = self.store.read(keys).await?;
         if snapshot.reached.behind(known.reached) {
             return Err(self.trust.lose("it has stepped back"));
@@ -224,12 +237,19 @@ impl Ledger {
 
     /// Every write of the ledger.
     pub(super) async fn write(&self, batch: Batch) -> Result<Committed, LedgerError> {
+        // Who expects something reads again, and finds out why it was refused; of all others it can be `meta` alone.
+        let expects = !batch.expect.is_empty() || batch.until.is_some();
         for _ in 0..ATTEMPTS {
             let known = self.trust.sound()?;
-            match self.commit_on(&known, batch.clone()).await? {
-                Committed::Moved if self.meta_moved(&known).await? => {}
-                committed => return Ok(committed),
+            let committed = self.commit_on(&known, batch.clone()).await?;
+            if committed != Committed::Moved {
+                return Ok(committed);
             }
+            self.trust.known().doubtful = true;
+            if expects {
+                return Ok(committed);
+            }
+            self.read(&[]).await?;
         }
         Err(LedgerError::Contended(Key::Meta.to_string()))
     }
@@ -257,21 +277,19 @@ impl Ledger {
         Ok(committed)
     }
 
-    /// Whether a commit was refused because of the record `meta`, and may be tried again.
-    async fn meta_moved(&self, known: &Known) -> Result<bool, LedgerError> {
-        let snapshot = self.read(&[Key::Meta]).await?;
-        let version = snapshot.records[0].version;
-        if version == known.version {
-            return Ok(false);
-        }
-        match meta_in(&snapshot.records[0])? {
-            Some(meta) if known.follows(&meta) => {
-                let mut known = self.trust.known();
-                (known.meta, known.version) = (meta, version);
-                Ok(true)
+    /// The record `meta` as it is now: another version is no loss as long as it is of this ledger and this epoch.
+    fn judge_meta(&self, known: &Known, record: &Record) -> Result<(), LedgerError> {
+        if record.version != known.version {
+            match meta_in(record)? {
+                Some(meta) if known.follows(&meta) => {
+                    let mut known = self.trust.known();
+                    (known.meta, known.version) = (meta, record.version);
+                }
+                Some(_) => return Err(self.trust.lose("another warden rebuilds it")),
+                None => return Err(self.trust.lose("it is empty")),
             }
-            Some(_) => Err(self.trust.lose("another warden rebuilds it")),
-            None => Err(self.trust.lose("it is empty")),
         }
+        self.trust.known().doubtful = false;
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use cubewarden::rules::rebuild::UNPROVEN;
 
-use super::stage::{BODY, Stage, decisions, metric, rebuilt, state, unavailable};
+use super::stage::{BODY, Stage, decisions, finds_out, metric, rebuilt, state, unavailable};
 use crate::support::redis::RedisServer;
 
 /// Redis forgets everything in between: `forget` says how.
@@ -18,7 +18,9 @@ async fn nothing_is_admitted_until_all_is_back(mut stage: Stage, forget: impl Fn
     forget(&mut stage.server);
 
     // Either is asked first, for anything at all; nothing is admitted, and nobody is told that its sandbox is gone.
-    unavailable(&other.caller().post("/sandboxes", BODY).await);
+    for warden in [&other, &one] {
+        finds_out(warden).await;
+    }
     unavailable(&one.caller().delete(&format!("/sandboxes/{}", made[0])).await);
     for warden in [&one, &other] {
         unavailable(&warden.caller().post("/sandboxes", BODY).await);
@@ -103,7 +105,7 @@ async fn a_redis_put_back_to_an_older_state_admits_nobody_until_the_ledger_is_ba
     stage.server.kill();
     stage.server.restart();
 
-    unavailable(&one.caller().post("/sandboxes", BODY).await);
+    finds_out(&one).await;
     rebuilt(&[&one, &other]).await;
     // What had ended after the dump is charged until Cube says that it is gone.
     assert_eq!(other.held().await, 3);
@@ -125,6 +127,7 @@ async fn what_was_admitted_by_a_warden_that_could_not_know_is_counted_and_report
         one.caller().create(BODY).await;
     }
     let id = one.warden.ledger.id();
+    stage.pass(5);
     stage.tell_redis(&["FLUSHALL"]);
     // It starts on an empty store, and nobody has told it that there was a ledger.
     let young = stage.warden().await;

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cubewarden::store::redis::{Redis, Time};
-use cubewarden::time::{Clock as _, ManualClock, WallClock};
+use cubewarden::time::ManualClock;
 
-use super::stage::{BODY, CONFIG, START, Stage, rebuilt, unavailable};
+use super::stage::{BODY, CONFIG, START, Stage, finds_out, rebuilt};
 use crate::cube::CubeSim;
 use crate::support::redis::{RedisServer, free_port, settings_at};
 use crate::support::{until, warden};
@@ -73,17 +72,7 @@ async fn a_failover_that_loses_the_last_commits_admits_nobody_until_they_are_bac
     assert_eq!(slots(&replica), 2, "the last commits are lost");
 
     for warden in [&one, &other] {
-        // The way to the new master is found by asking.
-        let mut answer = warden.caller().post("/sandboxes", BODY).await;
-        for _ in 0..500 {
-            assert_eq!(answer.status, 503, "{answer:?}");
-            if answer.text("message").contains("rebuilt") {
-                break;
-            }
-            WallClock.sleep(Duration::from_millis(20)).await;
-            answer = warden.caller().post("/sandboxes", BODY).await;
-        }
-        unavailable(&answer);
+        finds_out(warden).await;
     }
     assert_eq!(cube.alive().len(), 6);
     rebuilt(&[&other, &one]).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cubewarden::ledger::Standing;
 use cubewarden::rules::entry::Entry;
-use cubewarden::time::{ManualClock, UnixMillis};
+use cubewarden::time::{Clock as _, ManualClock, UnixMillis, WallClock};
 
 use crate::cube::CubeSim;
 use crate::support::http::Answer;
@@ -104,6 +104,19 @@ pub(super) fn unavailable(answer: &Answer) {
         answer.text("message").contains("lost") && answer.text("message").contains("rebuilt"),
         "{answer:?}"
     );
+}
+
+/// A create is refused, and nothing else, until the warden has found out why: the way to Redis may be broken first.
+pub(super) async fn finds_out(warden: &Running) {
+    for _ in 0..500 {
+        let answer = warden.caller().post("/sandboxes", BODY).await;
+        assert_eq!((answer.status.as_u16(), answer.text("error_code").as_str()), (503, "LEDGER_UNAVAILABLE"));
+        if answer.text("message").contains("rebuilt") {
+            return unavailable(&answer);
+        }
+        WallClock.sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it does not find out");
 }
 
 /// The value of a series without labels.
