@@ -209,7 +209,7 @@ impl Store for Embedded {
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
-        self.ask(Work::Commit(batch)).await
+        self.ask(Work::Commit(Box::new(batch))).await
     }
 
     async fn log(&self, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {

@@ -41,7 +41,7 @@ pub(super) type Answer = Result<Committed, StoreError>;
 #[derive(Debug)]
 pub(super) enum Work {
     /// All of it or nothing.
-    Commit(Batch),
+    Commit(Box<Batch>),
     /// Drop old decision records.
     Trim { keep: u64, through: u64 },
     /// Nothing but to find out whether the file must be opened anew: a reader could not read.
