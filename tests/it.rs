@@ -14,6 +14,7 @@ mod process;
 mod proxy;
 mod pure;
 mod redis;
+mod replay;
 mod sdk;
 mod shadow;
 mod support;
