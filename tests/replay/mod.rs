@@ -9,3 +9,4 @@ mod june_18;
 mod people;
 mod record;
 mod stage;
+mod storm;

@@ -4,9 +4,10 @@
 //! one to five seconds. The reclaimer lists, picks what belongs to instances that no longer exist, and kills.
 //! Must stay true: nobody here knows whether Cube or a warden answers.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cubewarden::time::{Chance, Clock as _, ManualClock};
@@ -29,6 +30,14 @@ pub(super) struct Tally {
     /// Kills that were answered: it is gone.
     pub(super) killed: AtomicU64,
     pub(super) kills_failed: AtomicU64,
+    told: Mutex<BTreeSet<String>>,
+}
+
+impl Tally {
+    /// The sandboxes that clients were told of, and have not ended.
+    pub(super) fn kept(&self) -> BTreeSet<String> {
+        self.told.lock().unwrap().clone()
+    }
 }
 
 /// Whoever calls: by which way, on which clock, with which luck.
@@ -78,13 +87,15 @@ impl Person {
     }
 
     /// One try to get a sandbox: its id, or the answer that is none.
-    async fn try_create(&self) -> Result<String, Option<Answer>> {
+    pub(super) async fn try_create(&self) -> Result<String, Option<Answer>> {
         let body = format!(r#"{{"templateID":"{TEMPLATE}","timeout":3600}}"#);
         let answer = self.call("POST", "/sandboxes", Some(&body)).await;
         match answer {
             Some(answer) if answer.status == 201 => {
+                let id = answer.text("sandboxID");
                 self.tally.created.fetch_add(1, Relaxed);
-                Ok(answer.text("sandboxID"))
+                self.tally.told.lock().unwrap().insert(id.clone());
+                Ok(id)
             }
             other => {
                 self.tally.creates_failed.fetch_add(1, Relaxed);
@@ -99,12 +110,20 @@ impl Person {
         match answer {
             Some(answer) if answer.status == 204 || answer.status == 404 => {
                 self.tally.killed.fetch_add(1, Relaxed);
+                self.tally.told.lock().unwrap().remove(id);
                 Ok(())
             }
             other => {
                 self.tally.kills_failed.fetch_add(1, Relaxed);
                 Err(other)
             }
+        }
+    }
+
+    /// Asks until it is gone.
+    pub(super) async fn kill(&self, id: &str) {
+        while let Err(answer) = self.try_kill(id).await {
+            self.back_off(answer.as_ref()).await;
         }
     }
 
@@ -119,9 +138,7 @@ impl Person {
                 }
             };
             self.wait(habits.works).await;
-            while let Err(answer) = self.try_kill(&id).await {
-                self.back_off(answer.as_ref()).await;
-            }
+            self.kill(&id).await;
             self.wait(habits.rests).await;
         }
     }
