@@ -11,6 +11,7 @@ mod enrich;
 pub mod filter;
 pub mod governor;
 pub mod identity;
+mod lane;
 mod list_sandboxes;
 pub mod mends;
 mod objects;

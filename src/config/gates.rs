@@ -33,7 +33,7 @@ pub(super) fn admission(sheet: &mut Sheet) -> Admission {
 /// Reads `[write_path]`; `call_timeout` is the upstream's.
 pub(super) fn write_path(sheet: &mut Sheet, call_timeout: Duration) -> WritePath {
     let settings = sheet.section("write_path", |s| WritePath {
-        max_writes: wide(s.get("max_writes", 64, &whole(2..=100_000))),
+        max_writes: wide(s.get("max_writes", 256, &whole(2..=100_000))),
         failures: s.get("failures", 5, &whole(1..=10_000)),
         failure_percent: s.get("failure_percent", 50, &whole(1..=100)),
         window: s.get("window", "120s", &duration(SECOND..=DAY)),
