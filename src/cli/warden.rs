@@ -85,8 +85,7 @@ impl Warden {
         let metrics = Arc::new(Metrics::new(names, settings.calls.policies.labels()));
         let ledger_settings =
             ledger::Settings { upstream: settings.cube.name.clone(), timing: timing(settings) };
-        let seed = Chance::from_os();
-        let ledger = Ledger::open(store, ledger_settings, seed).await.context("open the ledger")?;
+        let ledger = Ledger::open(store, ledger_settings, chance.fork()).await.context("open the ledger")?;
         let ledger = Arc::new(ledger);
         let ways = ways(settings, &metrics, &clock)?;
         let guard = guard(settings, &metrics, &clock);

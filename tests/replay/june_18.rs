@@ -27,7 +27,7 @@ const CANDIDATES: usize = 216;
 const CLIENTS: u64 = 140;
 /// Writes under way at the beginning that nobody waits for.
 const ABANDONED: u32 = 250;
-const LENGTH: Duration = Duration::from_secs(30 * 60);
+const LENGTH: Duration = Duration::from_secs(15 * 60);
 
 const HABITS: Habits = Habits {
     enters: (Duration::ZERO, Duration::from_secs(5)),
@@ -72,22 +72,62 @@ fn as_in_the_article(seed: u64, length: Duration) -> Vec<Note> {
 
 fn with_a_warden(seed: u64, length: Duration) -> Vec<Note> {
     let mut stage = before_the_day(seed);
-    stage.start_warden("");
+    stage.start_warden(seed, "");
     // It has seen what is there: whoever is there before a day begins to go wrong has had that minute.
     stage.pass(Duration::from_secs(60));
     the_day(&stage, seed, 32, length)
 }
 
-#[test]
-fn article_alone() {
-    let began = cubewarden::time::Stopwatch::start();
-    let notes = as_in_the_article(SEED, LENGTH);
-    println!("{}{:?}", record::table(&notes, &notes), began.elapsed());
+/// When it was over: nothing is left that no instance owns, and for a minute no call has failed.
+fn recovered(notes: &[Note]) -> Option<Duration> {
+    let minute = 60 / usize::try_from(record::EVERY.as_secs()).unwrap();
+    let over = notes.windows(minute + 1).find(|minute| {
+        let (first, last) = (minute[0], minute[minute.len() - 1]);
+        last.unowned == 0 && last.created > first.created && last.failed() == first.failed()
+    });
+    over.map(|minute| minute[minute.len() - 1].at)
+}
+
+fn at(notes: &[Note], seconds: u64) -> &Note {
+    notes.iter().find(|note| note.at.as_secs() == seconds).unwrap()
 }
 
 #[test]
-fn warden_alone() {
-    let began = cubewarden::time::Stopwatch::start();
-    let notes = with_a_warden(SEED, Duration::from_secs(360));
-    println!("{}{:?}", record::table(&notes, &notes), began.elapsed());
+fn june_18_stays_stuck_by_itself_and_recovers_with_the_warden() {
+    let article = as_in_the_article(SEED, LENGTH);
+    let warden = with_a_warden(SEED, LENGTH);
+    println!("{}", record::table(&article, &warden));
+    let over = recovered(&warden);
+    println!("recovered: as in the article {:?}, with cubewarden {over:?}", recovered(&article));
+    if let Some(path) = std::env::var_os("REPLAY_CHART") {
+        std::fs::write(path, chart::draw(&article, &warden)).unwrap();
+    }
+
+    let (first, last) = (article[0], article[article.len() - 1]);
+    assert_eq!((first.residents, first.unowned), (704, 319));
+    assert_eq!(
+        (last.deleted, last.created, last.unowned),
+        (0, 0, 319),
+        "nothing is deleted, nothing created"
+    );
+    assert!(article.is_sorted_by_key(|note| note.residents), "nothing leaves");
+    assert!(last.residents > first.residents, "creates that were too late for their clients leave orphans");
+    assert!(article.windows(7).all(|minute| minute[6].creates_failed > minute[0].creates_failed));
+    assert!(last.kills_failed > 10 && recovered(&article).is_none());
+
+    let (window, later, last) = (at(&warden, 120), at(&warden, 240), warden[warden.len() - 1]);
+    assert!(window.unowned < 319 && later.unowned < window.unowned, "from the first window on: {window:?}");
+    let over = over.unwrap();
+    assert!(over <= Duration::from_secs(600), "{over:?}");
+    assert!(last.residents < 704 - 319 + CLIENTS + 1, "no orphan is left: {last:?}");
+    assert!(last.created > later.created + CLIENTS, "creates flow: {last:?}");
+    assert_eq!(last.failed(), at(&warden, over.as_secs()).failed(), "and nothing fails any more");
+}
+
+#[test]
+fn the_same_seed_is_the_same_day() {
+    let length = Duration::from_secs(150);
+    assert_eq!(as_in_the_article(3, length), as_in_the_article(3, length));
+    assert_ne!(as_in_the_article(3, length), as_in_the_article(4, length));
+    assert_eq!(with_a_warden(3, length), with_a_warden(3, length));
 }

@@ -49,10 +49,10 @@ impl Stage {
     }
 
     /// A warden before it, in enforce mode, with its background tasks.
-    pub(super) fn start_warden(&mut self, config: &str) {
+    pub(super) fn start_warden(&mut self, seed: u64, config: &str) {
         let store = FaultyStore::wrap(Arc::new(Plain::new(self.clock.clone())));
         let builder = warden::before(&self.cube.url()).clock(&self.clock).config(config);
-        let builder = builder.store(Arc::clone(&store) as _);
+        let builder = builder.store(Arc::clone(&store) as _).seed(seed);
         self.store = Some(store);
         self.warden = Some(self.runtime.block_on(builder.start()));
         self.settle();
