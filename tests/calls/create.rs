@@ -190,7 +190,9 @@ async fn without_the_mend_no_more_resource_stays_cubes_own_500() {
 /// DA01
 #[tokio::test]
 async fn five_hundred_creates_that_fail_in_six_ways_leave_nothing_behind() {
-    let stage = timed(Profile::V070, "").await;
+    // Here all of them are to reach Cube: no breaker.
+    let config = "[write_path]\nfailures = 10000\nfailure_percent = 100";
+    let stage = timed(Profile::V070, config).await;
     let refuse = |status: u16| Fault::Refuse {
         status,
         body: format!(r#"{{"code":{status},"message":"no"}}"#),
