@@ -144,19 +144,29 @@ async fn an_upstream_that_flaps_makes_few_creates_unclear() {
 /// The client of a create that waits for its place leaves, another one's patience ends: neither is sent, no slot is left behind.
 #[tokio::test]
 async fn a_create_that_waits_in_the_lane_and_whose_client_is_gone_or_late_is_never_sent() {
-    let world = world("[write_path]\nmax_writes = 2").await;
-    world.cube.fault(Fault::Hold { done: true }.on(Kind::Create).times(1));
-    let first = world.begin("POST", "/sandboxes".into(), Some(BODY));
+    let world = &world("[write_path]\nmax_writes = 2").await;
+    world.cube.fault(Fault::Hold { done: true }.on(Kind::Create));
+    let begin = || world.begin("POST", "/sandboxes".into(), Some(BODY));
+    let first = begin();
     world.cube.until_held(1).await;
-    let gone = world.begin("POST", "/sandboxes".into(), Some(BODY));
-    let late = world.begin("POST", "/sandboxes".into(), Some(BODY));
-    crate::support::until("two wait", || world.view().waiting[3] == 2).await;
+    let waiting = |count| crate::support::until("they wait", move || world.view().waiting[3] == count);
+    let second = begin();
+    waiting(1).await;
+    let gone = begin();
+    waiting(2).await;
+    let late = begin();
+    waiting(3).await;
     gone.abort();
-    crate::support::until("one waits", || world.view().waiting[3] == 1).await;
-    world.cube.advance(50 * SECOND).unwrap();
-    // Its upstream call was given up by then.
+    world.settle().await;
+    waiting(2).await;
+    // The first one's answer is given up, and the second is sent.
+    world.cube.advance(35 * SECOND).unwrap();
     assert_eq!(first.await.unwrap().status, 504);
+    world.cube.until_held(2).await;
+    world.cube.advance(15 * SECOND).unwrap();
     shut(&late.await.unwrap());
-    assert_eq!((world.creates_sent(), world.warden.held().await), (1, 1));
+    assert_eq!((world.creates_sent(), world.warden.held().await), (2, 2));
+    world.cube.advance(20 * SECOND).unwrap();
+    assert_eq!(second.await.unwrap().status, 504);
     assert_eq!(world.view().in_use, [0; 4]);
 }

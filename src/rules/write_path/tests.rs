@@ -143,6 +143,19 @@ fn with_a_backlog_after_a_stoppage_creates_follow_confirmed_deletes_until_it_is_
     assert!(!story.view().recovering);
 }
 
+#[test]
+fn the_probe_of_creates_neither_waits_for_a_delete_that_hangs_nor_makes_one_wait() {
+    let mut story = Story::new(1);
+    (0..5).for_each(|_| story.after(31).write(Lane::Create, Told::Unclear));
+    let hangs = story.go(Lane::Delete);
+    let probe = story.after(15).go(Lane::Create);
+    assert!(probe.pass.is_some_and(|pass| pass.probe));
+    story.leave(hangs, Told::Unclear);
+    story.write(Lane::Delete, Told::Done);
+    story.leave(probe, Told::Done);
+    assert_eq!(story.view().in_use, [0; 4]);
+}
+
 /// Three quarantined deletes and a healthy Cube: the breaker of deletes may stay open for want of deletes, creates flow.
 #[test]
 fn quarantined_deletes_hold_no_create_back() {
