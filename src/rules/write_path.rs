@@ -131,15 +131,15 @@ impl WritePath {
         self.recovery.check(now).map_err(|wait| self.recovering(wait, now))
     }
 
-    /// Somebody wants to write; `line` says whether others of that lane wait already.
-    pub fn enter(&mut self, lane: Lane, line: bool, now: UnixMillis, events: &mut Events) -> Answer {
+    /// Somebody wants to write; `queued` says whether others of that lane wait already.
+    pub fn enter(&mut self, lane: Lane, queued: bool, now: UnixMillis, events: &mut Events) -> Answer {
         self.pass_time(now, events);
         if lane == Lane::Create
             && let Err(shut) = self.check_create(now, events)
         {
             return Answer::Shut(shut);
         }
-        if line || !self.may_go(lane, now) {
+        if queued || !self.may_go(lane, now) {
             return Answer::Wait;
         }
         self.let_go(lane, now, events).map_or_else(Answer::Shut, Answer::Go)

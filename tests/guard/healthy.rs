@@ -62,3 +62,15 @@ async fn in_shadow_the_guard_watches_and_refuses_nobody() {
     assert_eq!(world.create().await.status, 201);
     assert!(matches!(world.view().creates, State::Closed { .. }));
 }
+
+/// Where one key serves everybody, Cube counts all of them as one: so does the warden, and says so before Cube does.
+#[tokio::test]
+async fn calls_of_all_clients_together_stay_within_what_cube_allows_one_key() {
+    let world = world("[write_path]\nupstream_calls_per_second = 2").await;
+    let caller = world.warden.caller();
+    let all = futures_util::future::join_all((0..20).map(|_| caller.get("/sandboxes"))).await;
+    let limited: Vec<&Answer> = all.iter().filter(|answer| answer.status == 429).collect();
+    assert!(limited.len() >= 10, "{all:?}");
+    assert_eq!(limited[0].text("error_code"), "RATE_LIMITED");
+    assert_eq!(caller.get("/health").await.status, 200);
+}
