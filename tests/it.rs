@@ -9,6 +9,7 @@ mod conformance;
 mod crash;
 mod cube;
 mod cube_answers;
+mod guard;
 mod ledger;
 mod process;
 mod proxy;

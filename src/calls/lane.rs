@@ -104,7 +104,7 @@ impl Governor {
                 "creates take far longer than usual: look for leftover shims on the node"
             ),
             Some(Change::Usual) => {
-                tracing::info!(bucket, lately_ms, usually_ms, "creates are as fast as usual again")
+                tracing::info!(bucket, lately_ms, usually_ms, "creates are as fast as usual again");
             }
             None => {}
         }

@@ -130,9 +130,9 @@ pub(super) fn write_template(ask: &Ask) -> Result<Reply, Refusal> {
 
 impl Governor {
     async fn carry_object(&self, ask: &Ask, pace: Pace) -> Result<Response<Bytes>, Refusal> {
-        let mut place = self.place(ask, Lane::Connect).await?;
+        let mut granted = self.place(ask, Lane::Connect).await?;
         let (head, body) = (ask.head.clone(), ask.body.clone());
-        let answer = self.cube.write(&mut place, Asked::Write, head, body, pace).await;
+        let answer = self.cube.write(&mut granted, Asked::Write, head, body, pace).await;
         answer.map_err(|error| match error {
             TransportError::NotSent(_) => unreachable(&error),
             TransportError::Lost(_) => super::read_sandbox::unanswered(&error),

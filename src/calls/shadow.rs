@@ -54,7 +54,7 @@ impl Governor {
             self.would_refuse(&refusal);
             identity::anybody()
         });
-        if let Err(refusal) = self.pace(&who) {
+        if let Err(refusal) = self.pace(settings, &who) {
             self.would_refuse(&refusal);
         }
         who

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::background::wide;
-use super::kinds::{duration, whole};
+use super::kinds::{duration, rate, whole};
 use super::sheet::Sheet;
 use super::span::{DAY, HOUR, SECOND};
 use crate::calls::settings::{Admission, WritePath};
@@ -39,6 +39,7 @@ pub(super) fn write_path(sheet: &mut Sheet, call_timeout: Duration) -> WritePath
         window: s.get("window", "120s", &duration(SECOND..=DAY)),
         probe_interval: s.get("probe_interval", "15s", &duration(SECOND..=HOUR)),
         probe_interval_max: s.get("probe_interval_max", "60s", &duration(SECOND..=HOUR)),
+        upstream_calls_per_second: s.get("upstream_calls_per_second", "none", &rate(1_000_000).or_none()),
     });
     sheet.cross(
         &["write_path.window", "upstream.call_timeout"],

@@ -132,14 +132,14 @@ impl Guard {
     /// [`Shut`], for creates only.
     pub fn enter(self: &Arc<Self>, lane: Lane) -> Result<Entered, Shut> {
         let answer = self.step(|inner, events| {
-            let line = &mut inner.lines[lane.index()];
-            forget_leavers(line);
-            match inner.path.enter(lane, !line.is_empty(), self.clock.now(), events) {
+            let queue = &mut inner.lines[lane.index()];
+            forget_leavers(queue);
+            match inner.path.enter(lane, !queue.is_empty(), self.clock.now(), events) {
                 Answer::Go(ticket) => Ok(Ok(ticket)),
                 Answer::Shut(shut) => Err(shut),
                 Answer::Wait => {
                     let (turn, waits) = oneshot::channel();
-                    line.push_back(turn);
+                    queue.push_back(turn);
                     Ok(Err(waits))
                 }
             }

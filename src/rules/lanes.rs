@@ -172,6 +172,12 @@ impl Pool {
         Taken { number: self.taken_last, age: self.age }
     }
 
+    /// One goes beside the pool and takes no place in it; its loss counts all the same.
+    #[must_use]
+    pub fn beside(&self) -> Taken {
+        Taken { number: 0, age: self.age }
+    }
+
     /// Lets time pass: whoever takes too long has no place any more.
     pub fn pass_time(&mut self, now: UnixMillis) {
         while let Some(first) = self.taken.first_entry() {

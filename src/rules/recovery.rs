@@ -199,7 +199,7 @@ mod tests {
         recovery.earn(at(1));
         assert_eq!(
             (recovery.pay(at(1)), recovery.pay(at(1))),
-            (Ok(Paid::Credit), Err(INTERVAL - Duration::from_secs(1)))
+            (Ok(Paid::Credit), Err(Duration::from_secs(14)))
         );
         assert_eq!(recovery.pay(at(15)).unwrap(), Paid::Unpaid { before: at(15) });
         assert_eq!(

@@ -2,7 +2,7 @@
 //!
 //! Must stay true: a create goes only if its breaker, its payment and the pool all let it, asked at the last moment; a delete
 //! is never refused: while its breaker is open, one is always on its way and the others wait; renewals and connects wait for the
-//! pool alone. Whoever is let go has one [`Ticket`], and what came of it is told once.
+//! pool alone. The probe of creates goes beside the pool: it neither waits for a delete that hangs nor makes one wait. Whoever is let go has one [`Ticket`], and what came of it is told once.
 
 use std::time::Duration;
 
@@ -131,15 +131,15 @@ impl WritePath {
         self.recovery.check(now).map_err(|wait| self.recovering(wait, now))
     }
 
-    /// Somebody wants to write; `line` says whether others of that lane wait already.
-    pub fn enter(&mut self, lane: Lane, line: bool, now: UnixMillis, events: &mut Events) -> Answer {
+    /// Somebody wants to write; `queued` says whether others of that lane wait already.
+    pub fn enter(&mut self, lane: Lane, queued: bool, now: UnixMillis, events: &mut Events) -> Answer {
         self.pass_time(now, events);
         if lane == Lane::Create
             && let Err(shut) = self.check_create(now, events)
         {
             return Answer::Shut(shut);
         }
-        if line || !self.may_go(lane, now) {
+        if queued || !self.may_go(lane, now) {
             return Answer::Wait;
         }
         self.let_go(lane, now, events).map_or_else(Answer::Shut, Answer::Go)
@@ -153,7 +153,8 @@ impl WritePath {
         events: &mut Events,
     ) -> Option<Lane> {
         self.pass_time(now, events);
-        if waits(Lane::Create) && self.check_create(now, events).is_err() {
+        let shut = waits(Lane::Create) && self.check_create(now, events).is_err();
+        if shut || (waits(Lane::Create) && self.probes_creates()) {
             return Some(Lane::Create);
         }
         let probes = self.deletes.check(now).is_ok();
@@ -161,7 +162,16 @@ impl WritePath {
     }
 
     fn may_go(&self, lane: Lane, now: UnixMillis) -> bool {
-        self.pool.has_room(lane) && (lane != Lane::Delete || self.deletes.check(now).is_ok())
+        match lane {
+            Lane::Create => self.probes_creates() || self.pool.has_room(lane),
+            Lane::Delete => self.deletes.check(now).is_ok() && self.pool.has_room(lane),
+            Lane::Renew | Lane::Connect => self.pool.has_room(lane),
+        }
+    }
+
+    /// A create that goes now is the probe, for creates that may not go are never asked about.
+    fn probes_creates(&self) -> bool {
+        !self.creates.is_closed()
     }
 
     /// Lets one go that [`WritePath::next`] has named.
@@ -181,7 +191,9 @@ impl WritePath {
             Lane::Delete => (self.begin_delete(now, events), Paid::Nothing),
             Lane::Renew | Lane::Connect => (None, Paid::Nothing),
         };
-        Ok(Ticket { lane, taken: self.pool.take(lane, now), pass, paid })
+        let beside = lane == Lane::Create && pass.is_some_and(|pass| pass.probe);
+        let taken = if beside { self.pool.beside() } else { self.pool.take(lane, now) };
+        Ok(Ticket { lane, taken, pass, paid })
     }
 
     fn begin_delete(&mut self, now: UnixMillis, events: &mut Events) -> Option<Pass> {
@@ -258,11 +270,14 @@ impl WritePath {
     /// What is to be seen.
     pub fn view(&mut self, waiting: [u32; 4], now: UnixMillis, events: &mut Events) -> View {
         self.pass_time(now, events);
+        let mut in_use = self.pool.in_use();
+        in_use[Lane::Create.index()] +=
+            u32::from(matches!(self.creates.state(), breaker::State::HalfOpen { .. }));
         View {
             creates: self.creates.state(),
             deletes: self.deletes.state(),
             limit: self.pool.limit(),
-            in_use: self.pool.in_use(),
+            in_use,
             waiting,
             recovering: self.recovery.is_on(),
             credit: self.recovery.credit(),

@@ -39,15 +39,15 @@ impl Client {
     /// [`TransportError`], which says whether anything can have been sent.
     pub async fn write(
         &self,
-        place: &mut Place,
+        granted: &mut Place,
         asked: Asked,
         head: Parts,
         body: Bytes,
         pace: Pace,
     ) -> Result<Response<Bytes>, TransportError> {
-        place.sends();
+        granted.sends();
         let answer = self.carry(head, body, pace).await;
-        place.tell(told(asked, &answer));
+        granted.tell(told(asked, &answer));
         answer
     }
 

@@ -143,6 +143,19 @@ fn with_a_backlog_after_a_stoppage_creates_follow_confirmed_deletes_until_it_is_
     assert!(!story.view().recovering);
 }
 
+#[test]
+fn the_probe_of_creates_neither_waits_for_a_delete_that_hangs_nor_makes_one_wait() {
+    let mut story = Story::new(1);
+    (0..5).for_each(|_| story.after(31).write(Lane::Create, Told::Unclear));
+    let hangs = story.go(Lane::Delete);
+    let probe = story.after(15).go(Lane::Create);
+    assert!(probe.pass.is_some_and(|pass| pass.probe));
+    story.leave(hangs, Told::Unclear);
+    story.write(Lane::Delete, Told::Done);
+    story.leave(probe, Told::Done);
+    assert_eq!(story.view().in_use, [0; 4]);
+}
+
 /// Three quarantined deletes and a healthy Cube: the breaker of deletes may stay open for want of deletes, creates flow.
 #[test]
 fn quarantined_deletes_hold_no_create_back() {
@@ -172,7 +185,9 @@ fn what_is_only_watched_is_never_held_back_and_moves_the_breaker_all_the_same() 
     let watch = |story: &mut Story| story.path.watch(Lane::Create, story.now, &mut story.events);
     let together: Vec<Ticket> = (0..10).map(|_| watch(&mut story)).collect();
     assert_eq!(story.view().in_use, [0, 0, 0, 10]);
-    together.into_iter().for_each(|ticket| story.leave(ticket, Told::Unclear));
+    for ticket in together {
+        story.leave(ticket, Told::Unclear);
+    }
     assert!(!story.path.creates.is_closed());
     let ticket = watch(&mut story);
     story.leave(ticket, Told::Done);
@@ -194,7 +209,7 @@ struct Storm {
 /// as much, and what takes longer than half a minute is lost): four deletes each second, and `creates` creates.
 fn storm(creates: usize) -> Storm {
     const PATIENCE: Duration = Duration::from_secs(50);
-    let (mut story, mut storm) = (Story::new(64), Storm::default());
+    let (mut story, mut went) = (Story::new(64), Storm::default());
     let mut waiting: [VecDeque<UnixMillis>; 4] = Default::default();
     let mut on_the_way: Vec<(Ticket, UnixMillis, Told)> = Vec::new();
     for tick in 0..6000_usize {
@@ -204,7 +219,7 @@ fn storm(creates: usize) -> Storm {
         on_the_way = rest;
         for (ticket, _, told) in over {
             story.leave(ticket, told);
-            let counted = if ticket.lane == Lane::Delete { &mut storm.deleted } else { &mut storm.created };
+            let counted = if ticket.lane == Lane::Delete { &mut went.deleted } else { &mut went.created };
             *counted += u32::from(told == Told::Done);
         }
         let arrives = |each_second: usize| (tick + 1) * each_second / 10 - tick * each_second / 10;
@@ -219,7 +234,7 @@ fn storm(creates: usize) -> Storm {
             let since = waiting[lane.index()].pop_front().unwrap_or_default();
             let Ok(ticket) = story.path.let_go(lane, now, &mut story.events) else { continue };
             if lane == Lane::Delete {
-                storm.waited_most = storm.waited_most.max(now.since(since));
+                went.waited_most = went.waited_most.max(now.since(since));
             }
             let crowd = u64::try_from(on_the_way.len()).unwrap_or(u64::MAX).div_ceil(10).max(1);
             let takes = Duration::from_millis(200 * crowd);
@@ -233,7 +248,7 @@ fn storm(creates: usize) -> Storm {
             story.counted(u64::try_from(backlog).unwrap_or(u64::MAX));
         }
     }
-    storm
+    went
 }
 
 /// Against this rule of a Cube, not against the simulator: the replay does that.
