@@ -228,6 +228,8 @@ async fn an_overrun_write_path_answers_408_leaves_late_orphans_and_recovers_when
     assert_eq!(alone.code(), 204, "nothing else is under way any more");
     sim.remove_fault(rule);
     assert_eq!(delete(&sim, &ids[1]).await.code(), 204, "healed, it takes no time");
+    let strained = CubeSim::builder().write_path(WritePath::JUNE_18).start().await.expect("a free port");
+    assert_eq!(strained.faults().len(), 1, "from the beginning, and healed the same way");
 }
 
 #[tokio::test]

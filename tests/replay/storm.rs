@@ -1,8 +1,8 @@
 //! A storm of creates, ten times what the node can carry, for ten minutes, while sandboxes go on being ended.
 //!
-//! The node is a small one, so that the storm is thousands of calls and not a hundred thousand: it carries less than one write a
-//! second, and beside 26 others a write is not answered in time. Creates come ten a second, each from a client of its own that tries
-//! once and keeps what it gets; one sandbox of a stock is ended every four seconds, by somebody who asks until it is gone.
+//! The node is a small one, so that the storm is thousands of calls and not a hundred thousand: it carries two writes in three
+//! seconds, and beside 16 others a write is not answered in time. Creates come ten times as often, each from a client of its own that
+//! tries once and keeps what it gets; one sandbox of a stock is ended every five seconds, by somebody who asks until it is gone.
 //! The same deletes without the storm are the measure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,15 +18,15 @@ use crate::cube::WritePath;
 use crate::cube::faults::Fault;
 
 const NODE: WritePath = WritePath {
-    base_ms: 4000,
+    base_ms: 6000,
     ample: 1000,
     per_resident_ms: 0,
     per_write_permille: 250,
     gives_up_ms: 60_000,
 };
 const STORM: Duration = Duration::from_secs(600);
-const CREATE_EVERY: Duration = Duration::from_millis(100);
-const DELETE_EVERY: Duration = Duration::from_secs(4);
+const CREATE_EVERY: Duration = Duration::from_millis(150);
+const DELETE_EVERY: Duration = Duration::from_secs(5);
 /// Longer than a create whose answer was lost is looked for.
 const AFTERMATH: Duration = Duration::from_secs(1200);
 
@@ -39,7 +39,7 @@ impl Node {
     fn new(warden: bool) -> Self {
         let mut stage = Stage::new(10);
         let labels = BTreeMap::from([(INSTANCE.to_owned(), "stock".to_owned())]);
-        let stock: BTreeSet<String> = stage.cube.seed_sandboxes(160, &labels).into_iter().collect();
+        let stock: BTreeSet<String> = stage.cube.seed_sandboxes(130, &labels).into_iter().collect();
         if warden {
             stage.start_warden(10, "");
             stage.pass(Duration::from_secs(60));
