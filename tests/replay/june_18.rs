@@ -72,7 +72,7 @@ fn as_in_the_article(seed: u64, length: Duration) -> Vec<Note> {
 
 fn with_a_warden(seed: u64, length: Duration) -> Vec<Note> {
     let mut stage = before_the_day(seed);
-    stage.start_warden(seed, "");
+    stage.start_warden(seed);
     // It has seen what is there: whoever is there before a day begins to go wrong has had that minute.
     stage.pass(Duration::from_secs(60));
     the_day(&stage, seed, 32, length)

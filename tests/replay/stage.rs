@@ -23,6 +23,8 @@ use crate::support::warden::{self, Running};
 
 /// Sleepers less than this apart are woken together: a thousand small steps would show nothing more.
 const GRAIN: Duration = Duration::from_millis(100);
+/// Idle connections age by the machine's clock, which must not matter here: they are kept.
+const CONFIG: &str = "[upstream]\nidle = \"1h\"\nwrite_idle = \"1h\"\n";
 /// So many turns without a sign of life, and everything stands still.
 const QUIET: usize = 3;
 
@@ -48,10 +50,10 @@ impl Stage {
         Self { clock, cube, tally, warden: None, store: None, echo, runtime }
     }
 
-    /// A warden before it, in enforce mode, with its background tasks.
-    pub(super) fn start_warden(&mut self, seed: u64, config: &str) {
+    /// A warden before it with default settings, so in enforce mode and without limits, and with its background tasks.
+    pub(super) fn start_warden(&mut self, seed: u64) {
         let store = FaultyStore::wrap(Arc::new(Plain::new(self.clock.clone())));
-        let builder = warden::before(&self.cube.url()).clock(&self.clock).config(config);
+        let builder = warden::before(&self.cube.url()).clock(&self.clock).config(CONFIG);
         let builder = builder.store(Arc::clone(&store) as _).seed(seed);
         self.store = Some(store);
         self.warden = Some(self.runtime.block_on(builder.start()));

@@ -41,7 +41,7 @@ impl Node {
         let labels = BTreeMap::from([(INSTANCE.to_owned(), "stock".to_owned())]);
         let stock: BTreeSet<String> = stage.cube.seed_sandboxes(130, &labels).into_iter().collect();
         if warden {
-            stage.start_warden(10, "");
+            stage.start_warden(10);
             stage.pass(Duration::from_secs(60));
         }
         stage.cube.fault(Fault::StrainedWrites(NODE));
