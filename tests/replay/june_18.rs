@@ -126,7 +126,7 @@ fn june_18_stays_stuck_by_itself_and_recovers_with_the_warden() {
 
 #[test]
 fn the_same_seed_is_the_same_day() {
-    let length = Duration::from_secs(150);
+    let length = Duration::from_secs(100);
     assert_eq!(as_in_the_article(3, length), as_in_the_article(3, length));
     assert_ne!(as_in_the_article(3, length), as_in_the_article(4, length));
     assert_eq!(with_a_warden(3, length), with_a_warden(3, length));

@@ -67,7 +67,7 @@ const BACK_OFF: Span = (Duration::from_secs(1), Duration::from_secs(5));
 
 impl Person {
     async fn wait(&self, (least, most): Span) {
-        let spread = u64::try_from((most - least).as_millis()).unwrap();
+        let spread = u64::try_from(most.saturating_sub(least).as_millis()).unwrap();
         self.clock.sleep(least + Duration::from_millis(self.chance.below(spread + 1))).await;
     }
 
