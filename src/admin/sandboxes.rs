@@ -10,8 +10,8 @@ use super::decisions::About;
 use super::query::Query;
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId, SandboxRef, TenantName};
 use crate::ledger::{CHARGED, LedgerError};
-use crate::rules::colour::colour;
-use crate::rules::entry::{Entry, Kill, Origin, State};
+use crate::rules::colour::{Ceilings, colour};
+use crate::rules::entry::{Entry, Kill, Origin, State, Timing};
 use crate::time::UnixMillis;
 
 const USUAL: usize = 100;
@@ -40,7 +40,7 @@ impl Admin {
         entries.truncate(limit);
         let next_after = entries.last().filter(|_| more).map(|entry| entry.marker.to_string());
         let body = json!({
-            "sandboxes": entries.iter().map(|entry| shown(entry, now)).collect::<Vec<_>>(),
+            "sandboxes": entries.iter().map(|entry| shown(entry, now, self.ledger.timing())).collect::<Vec<_>>(),
             "next_after": next_after,
             "unreadable": corrupt.iter().map(LedgerError::to_string).collect::<Vec<_>>(),
         });
@@ -55,7 +55,7 @@ impl Admin {
         let excerpt = self.excerpt(&About::marker(&entry.marker), 0, MOST_DECISIONS).await?;
         let policies = self.outlook.policies();
         let body = json!({
-            "sandbox": shown(&entry, now),
+            "sandbox": shown(&entry, now, self.ledger.timing()),
             "limit": policies.of(&entry.bucket).limit,
             "decisions": excerpt.records,
             "next_after": excerpt.next_after,
@@ -88,8 +88,8 @@ fn is_in(entry: &Entry, state: &str) -> bool {
 }
 
 /// An entry as the operator sees it. Cube's answer to the create is not shown: it holds the sandbox's token.
-fn shown(entry: &Entry, now: UnixMillis) -> Value {
-    let colour = colour(entry, now);
+fn shown(entry: &Entry, now: UnixMillis, timing: &Timing) -> Value {
+    let colour = colour(entry, now, timing, Ceilings::default());
     let mut shown = json!({
         "sandbox_id": entry.sandbox.as_ref().map(SandboxId::as_str),
         "marker": entry.marker.as_str(),

@@ -7,6 +7,7 @@
 //! if there were nothing, writes as ungoverned. HEAD is judged as GET, or it would tell what exists. Deliberately absent:
 //! the query, and any knowledge of who asks.
 
+mod acts;
 mod kindest;
 
 use std::fmt::Write;
@@ -14,6 +15,7 @@ use std::fmt::Write;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
+pub use self::acts::{Act, LeaseAct};
 use self::kindest::Reading;
 use crate::cube::api::snapshot_id;
 use crate::ids::SandboxRef;
@@ -59,77 +61,6 @@ impl Prefix {
     }
 }
 
-/// What is asked of one sandbox.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// `GET {id}`
-    Get,
-    /// `POST {id}/connect`
-    Connect,
-    /// `POST {id}/resume`
-    Resume,
-    /// `POST {id}/timeout`
-    Timeout,
-    /// `POST {id}/refreshes`
-    Refresh,
-    /// `POST {id}/pause`
-    Pause,
-    /// `DELETE {id}`
-    Delete,
-    /// `GET {id}/logs`
-    Logs,
-    /// `GET {id}/metrics`
-    Metrics,
-    /// `PUT {id}/network`
-    Network,
-    /// `POST {id}/snapshots`
-    Snapshot,
-    /// `POST {id}/rollback`
-    Rollback,
-    /// `GET {id}/...`, which no Cube has yet: its owner may read it.
-    OtherRead(String),
-}
-
-impl Act {
-    fn of(method: &Method, tail: &[&str]) -> Option<Self> {
-        Some(match (method.as_str(), tail) {
-            ("GET" | "HEAD", []) => Self::Get,
-            ("GET" | "HEAD", ["logs"]) => Self::Logs,
-            ("GET" | "HEAD", ["metrics"]) => Self::Metrics,
-            ("GET" | "HEAD", other) => Self::OtherRead(other.join("/")),
-            ("POST", ["connect"]) => Self::Connect,
-            ("POST", ["resume"]) => Self::Resume,
-            ("POST", ["timeout"]) => Self::Timeout,
-            ("POST", ["refreshes"]) => Self::Refresh,
-            ("POST", ["pause"]) => Self::Pause,
-            ("POST", ["snapshots"]) => Self::Snapshot,
-            ("POST", ["rollback"]) => Self::Rollback,
-            ("PUT", ["network"]) => Self::Network,
-            ("DELETE", []) => Self::Delete,
-            _ => return None,
-        })
-    }
-
-    /// What stands after the id, and the name.
-    fn row(&self) -> (&str, &'static str) {
-        match self {
-            Self::Get => ("", "sandbox_get"),
-            Self::Connect => ("/connect", "sandbox_connect"),
-            Self::Resume => ("/resume", "sandbox_resume"),
-            Self::Timeout => ("/timeout", "sandbox_timeout"),
-            Self::Refresh => ("/refreshes", "sandbox_refresh"),
-            Self::Pause => ("/pause", "sandbox_pause"),
-            Self::Delete => ("", "sandbox_delete"),
-            Self::Logs => ("/logs", "sandbox_logs"),
-            Self::Metrics => ("/metrics", "sandbox_metrics"),
-            Self::Network => ("/network", "sandbox_network"),
-            Self::Snapshot => ("/snapshots", "sandbox_snapshot"),
-            Self::Rollback => ("/rollback", "sandbox_rollback"),
-            Self::OtherRead(tail) => (tail, "sandbox_read"),
-        }
-    }
-}
-
 /// What is done to a snapshot or a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -167,6 +98,8 @@ pub enum Call {
         /// Of which.
         sandbox: SandboxRef,
     },
+    /// The native API of leases.
+    Lease(LeaseAct),
     /// `GET /snapshots`
     ListSnapshots,
     /// One snapshot, also under `/templates`, where Cube deletes them; the id as Cube decodes it.
@@ -205,7 +138,7 @@ pub enum Call {
 }
 
 /// Every name of a call, for metrics that must exist from the start.
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 32] = [
     "sandbox_create",
     "sandbox_list",
     "sandbox_get",
@@ -221,6 +154,9 @@ const NAMES: [&str; 29] = [
     "sandbox_snapshot",
     "sandbox_rollback",
     "sandbox_read",
+    "lease_acquire",
+    "lease_beat",
+    "lease_release",
     "snapshot_list",
     "snapshot_read",
     "snapshot_write",
@@ -245,6 +181,9 @@ impl Call {
             Self::Create(_) => "sandbox_create",
             Self::List(_) => "sandbox_list",
             Self::Sandbox { act, .. } => act.row().1,
+            Self::Lease(LeaseAct::Acquire) => "lease_acquire",
+            Self::Lease(LeaseAct::Beat) => "lease_beat",
+            Self::Lease(LeaseAct::Release) => "lease_release",
             Self::ListSnapshots => "snapshot_list",
             Self::Snapshot { verb: Verb::Read, .. } => "snapshot_read",
             Self::Snapshot { verb: Verb::Write, .. } => "snapshot_write",
@@ -345,6 +284,9 @@ fn route(method: &Method, path: &str) -> Call {
         ["v2", rest @ ..] => (Prefix::V2, rest),
         rest => (Prefix::Root, rest),
     };
+    if let (Some(act), "POST") = (LeaseAct::of(&segments), method.as_str()) {
+        return Call::Lease(act);
+    }
     match rest {
         ["sandboxes"] if is_read(method) => Call::List(prefix),
         ["sandboxes"] if method == Method::POST => Call::Create(prefix),

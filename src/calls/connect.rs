@@ -14,6 +14,7 @@ use super::wish::{clamp, malformed};
 use crate::cube::api::ConnectBody;
 use crate::cube::client::Pace;
 use crate::ids::SandboxRef;
+use crate::rules::delete::Reach;
 use crate::rules::entry::{Effect, Entry};
 use crate::verdict::Refusal;
 
@@ -42,7 +43,8 @@ pub(super) async fn run(
         Some(entry) => governor.granted(&ask, &body, entry),
         None => (ask.body.clone(), Effect::None),
     };
-    let mut touch = Touch { ask: &ask, call, sandbox: &sandbox, body: sent, pace: Pace::Wake };
+    let mut touch =
+        Touch { ask: &ask, call, sandbox: &sandbox, body: sent, pace: Pace::Wake, reach: Reach::Joins };
     let mut answer = governor.wake(&touch, &owned, effect).await?;
     // Judged by this very answer: what others learn meanwhile says nothing of whether Cube has heard this one.
     let (status, text) = (answer.status().as_u16(), answer.body());

@@ -9,12 +9,14 @@ use http::{Response, StatusCode};
 
 use super::answers;
 use super::context::{Ask, Governor, unconfirmed};
+use super::fencing;
 use super::ownership::Owned;
 use super::seam::Reply;
 use crate::deeds::Ended;
 use crate::ids::SandboxRef;
 use crate::ledger::{Condemned, LedgerError};
 use crate::rules::entry::{Actor, Entry};
+use crate::rules::policy::UnprovenDelete;
 use crate::telemetry::Decision;
 use crate::verdict::{Reason, Refusal};
 
@@ -40,8 +42,9 @@ impl Governor {
         if let Some(turned_away) = self.turned_away(ask, &presented.id).await {
             return Ok(turned_away);
         }
+        let shown = ask.shown(presented)?;
         let loan = self.deeds.lend(&entry.marker, self.cube.credential_for(&ask.head.headers));
-        let condemned = self.ledger.condemn(&entry.marker, Actor::Client, presented.generation, why).await;
+        let condemned = self.ledger.condemn(&entry.marker, Actor::Client, &shown, why).await;
         match condemned {
             Ok(Condemned::Yes) => {
                 self.deeds.keep(&entry.marker, loan);
@@ -58,8 +61,15 @@ impl Governor {
                 self.metrics.decided(Decision::Later);
                 Err(pending())
             }
-            // A stale generation is gone for whoever presents it: the same answer as for the dead.
-            Ok(Condemned::NotFound | Condemned::Fenced) => {
+            Ok(Condemned::Unproven) => {
+                self.deeds.take_back(&entry.marker, loan);
+                self.unproven_end(ask, entry, why).await
+            }
+            Ok(Condemned::Fenced) => {
+                self.deeds.take_back(&entry.marker, loan);
+                Err(self.fenced(presented, &shown, None))
+            }
+            Ok(Condemned::NotFound | Condemned::Kept) => {
                 self.deeds.take_back(&entry.marker, loan);
                 self.metrics.decided(Decision::Refuse);
                 Err(answers::no_such(presented.id.as_str()))
@@ -68,6 +78,21 @@ impl Governor {
             Err(error) => {
                 self.deeds.keep(&entry.marker, loan);
                 Err(unconfirmed(&error))
+            }
+        }
+    }
+
+    /// The end of a sandbox that has had several holders, by somebody who does not show which one it is.
+    async fn unproven_end(&self, ask: &Ask, entry: &Entry, why: &str) -> Result<Response<Bytes>, Refusal> {
+        match ask.settings.policies.of(&entry.bucket).unproven_delete {
+            UnprovenDelete::Refuse => {
+                self.metrics.decided(Decision::Refuse);
+                Err(fencing::unproven(Reason::FencedGeneration))
+            }
+            UnprovenDelete::Defer => {
+                self.ledger.drop_claim(&entry.marker, why).await.map_err(|error| unconfirmed(&error))?;
+                self.metrics.decided(Decision::Defer);
+                Ok(deleted())
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::cube::client::Pace;
 use crate::cube::outcome::Asked;
 use crate::cube::transport::TransportError;
 use crate::ids::{Bucket, ObjectKind, SandboxRef};
+use crate::rules::delete::Reach;
 use crate::rules::entry::Effect;
 use crate::rules::lanes::Lane;
 use crate::verdict::{Reason, Refusal};
@@ -32,7 +33,7 @@ pub(super) async fn make_snapshot(
     let owned = governor.owned(&ask, &sandbox).await?;
     let bucket = owned.entry().map(|entry| entry.bucket.clone());
     let body = ask.body.clone();
-    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot };
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot, reach: Reach::Joins };
     let answer = governor.touch_owned(touch, owned, Effect::None).await?;
     if answer.status() == StatusCode::CREATED
         && let (Some(bucket), Ok(made)) = (bucket, SnapshotMade::read(answer.body()))
@@ -60,8 +61,9 @@ pub(super) async fn rollback(
         }
     }
     let body = ask.body.clone();
-    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot };
-    governor.touch_owned(touch, owned, Effect::Running).await.map(Reply::Answer)
+    let touch =
+        Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Snapshot, reach: Reach::Interrupts };
+    governor.touch_owned(touch, owned, Effect::Rewound).await.map(Reply::Answer)
 }
 
 /// GET /snapshots.

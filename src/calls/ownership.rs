@@ -13,7 +13,7 @@ use crate::cube::client::{Pace, Seen, is_no_entry};
 use crate::ids::{Bucket, ObjectKind, SandboxId, SandboxRef};
 use crate::ledger::Known;
 use crate::rules::entry::Entry;
-use crate::verdict::{Reason, Refusal};
+use crate::verdict::Refusal;
 
 /// What the caller may use.
 #[derive(Debug)]
@@ -45,31 +45,23 @@ impl Governor {
         }
     }
 
-    /// As `owned`; but a stale generation of what lives is told so: whoever pauses it must not think that it paused itself.
-    pub(super) async fn owned_unfenced(&self, ask: &Ask, sandbox: &SandboxRef) -> Result<Owned, Refusal> {
+    /// The caller's living sandbox, whatever generation is presented: the call decides that when it is registered.
+    pub(super) async fn owned_alive(&self, ask: &Ask, sandbox: &SandboxRef) -> Result<Owned, Refusal> {
         let owned = self.owned_even_dead(ask, sandbox).await?;
         match owned.entry() {
-            Some(entry)
-                if entry.usable() && sandbox.generation.is_some_and(|stale| stale != entry.generation) =>
-            {
-                let message = "this id is of an earlier holder; nothing was paused, get the sandbox anew";
-                Err(Refusal::new(Reason::FencedPause, message))
-            }
             Some(entry) if !entry.usable() => Err(answers::no_such(sandbox.id.as_str())),
             _ => Ok(owned),
         }
     }
 
-    /// The caller's living sandbox, presented by its bare id or the current generation.
+    /// The caller's living sandbox, presented by its bare id or as its present holder.
     pub(super) async fn owned(&self, ask: &Ask, sandbox: &SandboxRef) -> Result<Owned, Refusal> {
-        let owned = self.owned_even_dead(ask, sandbox).await?;
-        if let Owned::Entry(entry) = &owned {
-            let current = sandbox.generation.is_none_or(|generation| generation == entry.generation);
-            if !entry.usable() || !current {
-                return Err(answers::no_such(sandbox.id.as_str()));
-            }
+        let owned = self.owned_alive(ask, sandbox).await?;
+        let shown = ask.shown(sandbox)?;
+        match owned.entry() {
+            Some(entry) if !shown.is_current(entry) => Err(self.fenced(sandbox, &shown, None)),
+            _ => Ok(owned),
         }
-        Ok(owned)
     }
 
     /// May the caller read this sandbox although the ledger cannot be asked? From this process's memory, else from what

@@ -16,6 +16,7 @@ use crate::cube::client::Pace;
 use crate::cube::outcome::{self, Absence, Asked};
 use crate::cube::transport::TransportError;
 use crate::ids::SandboxRef;
+use crate::rules::delete::Reach;
 use crate::rules::entry::{Activity, Entry};
 use crate::time::UnixMillis;
 use crate::verdict::{Reason, Refusal};
@@ -36,7 +37,8 @@ pub(super) async fn get(
         let body = ask.body.clone();
         return Ok(Governor::forward(&ask, &call, body));
     }
-    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body: Bytes::new(), pace: Pace::Call };
+    let (body, reach) = (Bytes::new(), Reach::Joins);
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call, reach };
     let began = governor.clock.now();
     let answer = governor.send(&touch).await.map_err(|error| unanswered(&error))?;
     if let Some(entry) = &entry {

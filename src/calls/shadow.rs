@@ -22,6 +22,7 @@ use crate::cube::outcome::{self, Absence, Asked};
 use crate::cube::transport::TransportError;
 use crate::ids::{Marker, SandboxRef};
 use crate::ledger::{Decision, KillReport, LedgerError, Limits, Reserved};
+use crate::rules::delete;
 use crate::rules::entry::{Actor, Birth, Entry, Proof};
 use crate::rules::lanes::Lane;
 use crate::verdict::Refusal;
@@ -108,7 +109,8 @@ impl Governor {
     }
 
     async fn shadow_reserve(&self, ask: &Ask, wish: &Wish) -> Result<(), LedgerError> {
-        if let Reserved::Slot(_) = self.ledger.reserve(&wish.ledger_ask(ask, None), Limits::default()).await?
+        if let Reserved::Slot(_) =
+            self.ledger.reserve(&wish.ledger_ask(ask, None, None), Limits::default()).await?
         {
             self.ledger.dispatch(&wish.marker).await?;
         }
@@ -161,7 +163,7 @@ impl Governor {
         if status != StatusCode::NO_CONTENT {
             return self.ledger.not_found(marker).await.map(drop);
         }
-        self.ledger.condemn(marker, Actor::Client, None, "DELETE (shadow)").await?;
+        self.ledger.condemn(marker, Actor::Client, &delete::Shown::nothing(), "DELETE (shadow)").await?;
         self.ledger.kill_tried(marker, KillReport::Proof(Proof::Deleted), "shadow").await.map(drop)
     }
 }

@@ -10,6 +10,7 @@ use super::answers;
 use super::classify::{Act, Call, Prefix};
 use super::context::{Ask, Governor, unavailable};
 use super::create_sandbox::unreachable;
+use super::fencing;
 use super::ownership::Owned;
 use super::seam::Reply;
 use super::wish::{clamp, malformed};
@@ -20,9 +21,11 @@ use crate::cube::outcome::{self, Asked, Outcome};
 use crate::cube::profile::Probe;
 use crate::cube::transport::TransportError;
 use crate::ids::SandboxRef;
-use crate::ledger::{Began, LedgerError};
+use crate::ledger::{Began, Beginning, LedgerError};
+use crate::rules::delete::Reach;
 use crate::rules::entry::{Effect, Entry};
 use crate::rules::lanes::Lane;
+use crate::rules::policy::UnprovenDelete;
 use crate::time::UnixMillis;
 use crate::verdict::{Reason, Refusal};
 
@@ -33,6 +36,28 @@ pub(super) struct Touch<'a> {
     pub(super) sandbox: &'a SandboxRef,
     pub(super) body: Bytes,
     pub(super) pace: Pace,
+    pub(super) reach: Reach,
+}
+
+impl Touch<'_> {
+    fn act(&self) -> Option<&Act> {
+        match &self.call {
+            Call::Sandbox { act, .. } => Some(act),
+            _ => None,
+        }
+    }
+
+    /// Several holders, and the caller does not show which one it is. Where such deletes are deferred, a shorter end is
+    /// too: it is accepted and moves nothing, for another holder counts on the longer one. What would interrupt another
+    /// cannot be put off.
+    fn unproven(&self, entry: &Entry) -> Result<Response<Bytes>, Refusal> {
+        let defers = self.ask.settings.policies.of(&entry.bucket).unproven_delete == UnprovenDelete::Defer;
+        match (&self.call, self.reach) {
+            (_, Reach::Until(_)) if defers => Ok(answers::plain(StatusCode::NO_CONTENT, Bytes::new())),
+            (Call::Sandbox { act: Act::Pause, .. }, _) => Err(fencing::unproven(Reason::FencedPause)),
+            _ => Err(fencing::unproven(Reason::FencedGeneration)),
+        }
+    }
 }
 
 impl Touch<'_> {
@@ -77,11 +102,21 @@ impl Governor {
         entry: &Entry,
         effect: Effect,
     ) -> Result<Response<Bytes>, Refusal> {
+        let shown = touch.ask.shown(touch.sandbox)?;
+        let beginning = Beginning {
+            kind: touch.call.name(),
+            budget: self.cube.budget(touch.pace),
+            reach: touch.reach,
+            shown: &shown,
+        };
         // Before it is registered: who waits for a place has nothing under way.
         let mut place = self.place(touch.ask, touch.lane()).await?;
-        let began = self.ledger.begin(&entry.marker, touch.call.name(), self.cube.budget(touch.pace)).await;
-        let Began::Registered(operation) = began.map_err(|error| unavailable(&error))? else {
-            return Err(answers::no_such(touch.sandbox.id.as_str()));
+        let began = self.ledger.begin(&entry.marker, beginning).await;
+        let operation = match began.map_err(|error| unavailable(&error))? {
+            Began::Registered(operation) => operation,
+            Began::Dead => return Err(answers::no_such(touch.sandbox.id.as_str())),
+            Began::Fenced => return Err(self.fenced(touch.sandbox, &shown, touch.act())),
+            Began::Unproven => return touch.unproven(entry),
         };
         let answer = self.send_write(touch, &mut place).await;
         drop(place);
@@ -195,7 +230,8 @@ pub(super) async fn deadline(
     let entry = match governor.owned(&ask, &sandbox).await {
         Ok(Owned::Entry(entry)) => entry,
         Ok(Owned::Unrecorded) => {
-            let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call };
+            let touch =
+                Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call, reach: Reach::Joins };
             return governor.touch_unrecorded(touch).await.map(Reply::Answer);
         }
         Err(refusal) if refusal.reason == Reason::LedgerUnavailable && lengthens => {
@@ -217,7 +253,11 @@ pub(super) async fn deadline(
         (None, Call::Sandbox { act: Act::Refresh, .. }) => Effect::Deadline(Some(now)),
         (None, _) => Effect::None,
     };
-    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call };
+    let reach = match effect {
+        Effect::Deadline(until) => Reach::Until(until),
+        _ => Reach::Joins,
+    };
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call, reach };
     governor.touch(touch, &entry, effect).await.map(Reply::Answer)
 }
 
@@ -274,8 +314,9 @@ pub(super) async fn pause(
     sandbox: SandboxRef,
 ) -> Result<Reply, Refusal> {
     let call = Call::Sandbox { act: Act::Pause, prefix, sandbox: sandbox.clone() };
-    let owned = governor.owned_unfenced(&ask, &sandbox).await?;
-    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body: ask.body.clone(), pace: Pace::Wake };
+    let owned = governor.owned_alive(&ask, &sandbox).await?;
+    let (body, reach) = (ask.body.clone(), Reach::Interrupts);
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Wake, reach };
     governor.touch_owned(touch, owned, Effect::Paused).await.map(Reply::Answer)
 }
 
@@ -288,6 +329,7 @@ pub(super) async fn network(
 ) -> Result<Reply, Refusal> {
     let call = Call::Sandbox { act: Act::Network, prefix, sandbox: sandbox.clone() };
     let owned = governor.owned(&ask, &sandbox).await?;
-    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body: ask.body.clone(), pace: Pace::Call };
+    let (body, reach) = (ask.body.clone(), Reach::Joins);
+    let touch = Touch { ask: &ask, call, sandbox: &sandbox, body, pace: Pace::Call, reach };
     governor.touch_owned(touch, owned, Effect::None).await.map(Reply::Answer)
 }

@@ -1,7 +1,7 @@
 //! What the configuration knows and this version does not have: refused with a sentence, or told at the start; never
 //! silently ignored.
 //!
-//! Refused is what an operator would rely on and this version would not do: https, reuse, somebody who
+//! Refused is what an operator would rely on and this version would not do: https, somebody who
 //! tells whether a sandbox is in use. Told is what only waits for its part of a later version and does no harm until then,
 //! so that a file written for that version can be used today: whoever sets `retention` keeps paused sandboxes longer than
 //! meant, and loses none.
@@ -9,7 +9,6 @@
 
 use super::sheet::{Effective, Sheet};
 use crate::cube::settings::{Activity, Settings as Cube};
-use crate::rules::policy::BucketPolicy;
 
 /// Refuses an upstream that this version cannot serve.
 pub(super) fn refuse(sheet: &mut Sheet, cube: &Cube) {
@@ -23,13 +22,6 @@ pub(super) fn refuse(sheet: &mut Sheet, cube: &Cube) {
         cube.activity == Activity::None,
         "this version asks nobody whether a running sandbox is in use; wanted \"none\"",
     );
-}
-
-/// Why a policy cannot be carried out by this version.
-pub(super) fn policy(policy: &BucketPolicy) -> Option<&'static str> {
-    policy
-        .reuse
-        .then_some("reuse is true here: this version does not reuse sandboxes yet; wanted reuse = false")
 }
 
 /// One sentence for each value that has no effect yet and is not the default.
@@ -59,8 +51,6 @@ fn awaited(key: &str) -> Option<(&'static str, String)> {
         ("bucket_defaults" | "env_defaults" | "bucket", _) => {
             let for_what = match name {
                 "retention" => "the collector",
-                "unproven_delete" => "the reuse of sandboxes",
-                "template" | "light_template" => "leases",
                 _ => return None,
             };
             Some((for_what, format!("bucket_defaults.{name}")))

@@ -3,6 +3,9 @@
 //! Must stay true: each answer is read by the one table (`outcome`), by nothing else; a credential is never logged; the
 //! budgets are Cube's own and a margin, never the caller's patience. Deliberately absent: retries and any decision.
 
+mod lives;
+mod writes;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +25,6 @@ use super::settings::{ApiKey, Budgets};
 use super::transport::{Transport, TransportError};
 use crate::ids::SandboxId;
 use crate::time::Clock;
-
-mod writes;
 
 pub use writes::Killed;
 
@@ -159,6 +160,12 @@ impl Client {
     #[must_use]
     pub fn judges(&self, credential: &Credential) -> bool {
         self.api_key.is_none() && (!credential.is_own() || self.wants_key.load(Ordering::Relaxed))
+    }
+
+    /// Whether Cube is known to demand a key for the warden's own calls, and the warden has none.
+    #[must_use]
+    pub fn lacks_key(&self) -> bool {
+        self.api_key.is_none() && self.wants_key.load(Ordering::Relaxed)
     }
 
     /// Puts Cube's own key in the place of the caller's credential, where the warden has one.

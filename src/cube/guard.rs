@@ -160,6 +160,11 @@ impl Guard {
         self.unrefused(Lane::Connect).await
     }
 
+    /// A place for the warden's own renewal of a lease.
+    pub async fn renew(self: &Arc<Self>) -> Place {
+        self.unrefused(Lane::Renew).await
+    }
+
     async fn unrefused(self: &Arc<Self>, lane: Lane) -> Place {
         let place = match self.enter(lane) {
             Ok(Entered::Now(place)) => Ok(place),

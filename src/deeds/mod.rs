@@ -6,6 +6,7 @@
 
 mod ask;
 mod kill;
+mod renew;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -21,6 +22,7 @@ use crate::telemetry::Metrics;
 use crate::time::Clock;
 
 pub use kill::{Ended, Loan};
+pub use renew::Renewal;
 
 /// Carries out deeds on one Cube for one ledger.
 pub struct Deeds {
@@ -32,7 +34,7 @@ pub struct Deeds {
     wakes: Semaphore,
     client_wait: Duration,
     /// Kills under way in this process, by marker.
-    running: Mutex<HashMap<Marker, watch::Receiver<()>>>,
+    running: Mutex<HashMap<Marker, watch::Receiver<Option<Ended>>>>,
     /// With whose credential a condemned sandbox may be killed, where Cube wants one and the warden has none. Memory only.
     credentials: Mutex<HashMap<Marker, kill::Lent>>,
     /// Numbers what is lent.

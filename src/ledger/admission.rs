@@ -1,10 +1,11 @@
 //! Taking a slot: the check and the hold are one commit.
 
-use super::{Decision, IdempotencyKey, Ledger, LedgerError, found};
-use crate::ids::{Bucket, Generation, Marker, OwnerId, TenantName};
-use crate::rules::entry::{Entry, Origin, Shape, State};
+use super::{ATTEMPTS, Decision, IdempotencyKey, LeasePlan, Ledger, LedgerError, OwnerClaim, found};
+use crate::ids::{Bucket, Marker, OwnerId, TenantName};
+use crate::rules::entry::{Entry, Origin, Shape, State, generation_after};
 use crate::store::Committed;
 use crate::store::schema::{Key, Set};
+use crate::time::UnixMillis;
 
 /// How many may be held; `None`: counted, not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Ask {
     pub metadata: Option<String>,
     /// The Idempotency-Key it came with.
     pub key: Option<IdempotencyKey>,
+    /// The owner's claim and the lease it begins with, where holders have leases.
+    pub lease: Option<(OwnerClaim, LeasePlan)>,
 }
 
 /// Which limit was met.
@@ -59,8 +62,8 @@ pub enum Reserved {
     Slot(Box<Entry>),
     /// None was free.
     Full(Full),
-    /// Somebody else used the Idempotency-Key meanwhile: look it up again.
-    KeyTaken,
+    /// Somebody else used the Idempotency-Key, or claimed the owner, meanwhile: look it up again.
+    Taken,
 }
 
 impl Ledger {
@@ -69,8 +72,72 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails. Asking again with the same marker is safe: the slot is taken once.
     pub async fn reserve(&self, ask: &Ask, limits: Limits) -> Result<Reserved, LedgerError> {
-        let now = self.now().await?;
-        let entry = Entry {
+        self.take(ask, limits, |reserved, _now| reserved).await
+    }
+
+    /// [`reserve`](Self::reserve) and [`dispatch`](Self::dispatch) in one commit, for a create that goes upstream as soon as
+    /// it has its slot: after this a byte may go.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails: it may stand there as dispatched all the same, and nothing was sent.
+    ///
+    /// # Panics
+    /// Never: what is reserved can be dispatched.
+    pub async fn reserve_dispatched(&self, ask: &Ask, limits: Limits) -> Result<Reserved, LedgerError> {
+        let timing = self.settings.timing;
+        let dispatched = |reserved: Entry, now| {
+            reserved.dispatch(now, &timing).expect("an entry that is reserved can be dispatched")
+        };
+        self.take(ask, limits, dispatched).await
+    }
+
+    async fn take(
+        &self,
+        ask: &Ask,
+        limits: Limits,
+        ready: impl Fn(Entry, UnixMillis) -> Entry,
+    ) -> Result<Reserved, LedgerError> {
+        for _ in 0..ATTEMPTS {
+            let (now, until) = self.time().await?;
+            let entry = ready(self.reserved(ask, now), now);
+            let mut batch = found(&entry);
+            batch.until = until;
+            batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
+            batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
+            if let Some(key) = &ask.key {
+                key.claim_in(&mut batch, &ask.marker, now);
+            }
+            if let Some((claim, plan)) = &ask.lease {
+                claim.take_in(&mut batch, &entry, plan);
+            }
+            batch.log.push(Decision::about(&entry, "admitted", "slot taken").at(now).encode());
+            match self.write(batch).await? {
+                Committed::Done(version) => {
+                    self.memory.wrote(&entry, version);
+                    return Ok(Reserved::Slot(Box::new(entry)));
+                }
+                Committed::Full { set, held } => {
+                    let limit_of = if set == Set::AllSlots { FullWhere::Global } else { FullWhere::Bucket };
+                    return Ok(Reserved::Full(Full { limit_of, held }));
+                }
+                Committed::Moved => match self.entry(&ask.marker).await? {
+                    // The reply to an earlier attempt was lost: it is ours already.
+                    Some(ours) if ours.state == entry.state => return Ok(Reserved::Slot(Box::new(ours))),
+                    // It was, and its time is over.
+                    Some(_) => break,
+                    None if ask.key.is_some() || ask.lease.is_some() => return Ok(Reserved::Taken),
+                    // It was later than this process knew, and now it knows.
+                    None => {}
+                },
+            }
+        }
+        Err(LedgerError::Contended(Key::Entry(ask.marker.clone()).to_string()))
+    }
+
+    /// A slot that is asked for, as it will be held.
+    fn reserved(&self, ask: &Ask, now: UnixMillis) -> Entry {
+        let last = ask.lease.as_ref().and_then(|(claim, _)| claim.last);
+        Entry {
             marker: ask.marker.clone(),
             upstream: self.settings.upstream.clone(),
             bucket: ask.bucket.clone(),
@@ -78,8 +145,14 @@ impl Ledger {
             tenant: ask.tenant.clone(),
             origin: Origin::Created,
             instance: self.instance.clone(),
-            generation: Generation(now.0),
+            generation: generation_after(last, now),
             holders: 1,
+            claims: 1,
+            lease: ask.lease.as_ref().map(|(_, plan)| plan.begin(now)),
+            asked_for: ask.lease.as_ref().map(|(_, plan)| plan.asked_for.clone()),
+            incarnation: 0,
+            hold: None,
+            released: None,
             sandbox: None,
             template: ask.template.clone(),
             shape: Shape::default(),
@@ -95,26 +168,6 @@ impl Ledger {
             operations: Vec::new(),
             state: State::Reserved,
             due: Some(now.plus(self.settings.timing.reserved)),
-        };
-        let mut batch = found(&entry);
-        batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
-        batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
-        if let Some(key) = &ask.key {
-            key.claim_in(&mut batch, &ask.marker, now);
-        }
-        batch.log.push(Decision::about(&entry, "admitted", "slot taken").at(now).encode());
-        match self.write(batch).await? {
-            Committed::Done(_) => Ok(Reserved::Slot(Box::new(entry))),
-            Committed::Full { set, held } => {
-                let limit_of = if set == Set::AllSlots { FullWhere::Global } else { FullWhere::Bucket };
-                Ok(Reserved::Full(Full { limit_of, held }))
-            }
-            Committed::Moved => match self.entry(&ask.marker).await? {
-                // The reply to an earlier attempt was lost: it is ours already.
-                Some(entry) => Ok(Reserved::Slot(Box::new(entry))),
-                None if ask.key.is_some() => Ok(Reserved::KeyTaken),
-                None => Err(LedgerError::Contended(Key::Entry(ask.marker.clone()).to_string())),
-            },
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the living, never judged by a collector until an operator says so.
 
 use super::settle::PAGE;
-use super::{Decision, Ledger, LedgerError, Step, entry_in, erase, found, marker_in};
+use super::{Decision, Ledger, LedgerError, Step, bytes_in, entry_in, erase, found, lease, marker_in};
 use crate::ids::{Bucket, Generation, Marker, OwnerId, SandboxId};
 use crate::rules::entry::{Activity, Entry, Origin, Shape, State};
 use crate::store::schema::{self, Key, Meta, Set};
@@ -58,6 +58,12 @@ impl Ledger {
             instance: self.instance.clone(),
             generation: Generation(now.0),
             holders: 1,
+            claims: 1,
+            lease: None,
+            asked_for: None,
+            incarnation: 0,
+            hold: None,
+            released: None,
             sandbox: Some(import.sandbox.clone()),
             template: import.template.clone(),
             shape: import.shape,
@@ -149,7 +155,10 @@ impl Ledger {
                 Some(activity) => next.seen(activity, began, now).outlived(now, &timing),
                 None => next.unanswered(now, &timing),
             };
-            changed(&entry, next)
+            match lease::deferred(next, now, &timing) {
+                (next, None) => changed(&entry, next),
+                (next, decision) => Step::Write(Box::new(next), decision, ()),
+            }
         })
         .await?;
         Ok(())
@@ -178,6 +187,16 @@ impl Ledger {
             let key = Key::Sandbox(sandbox.clone());
             let record = self.store.read(std::slice::from_ref(&key)).await?.records.remove(0);
             if marker_in(&key, &record)?.is_some_and(|marker| marker == entry.marker) {
+                batch.expect.push((key.clone(), record.version));
+                batch.remove.push(key);
+            }
+        }
+        if entry.lease.is_some() {
+            let key = Key::Owner(entry.bucket.clone(), entry.owner.clone());
+            let record = self.store.read(std::slice::from_ref(&key)).await?.records.remove(0);
+            let held: Option<schema::Holding> =
+                bytes_in(&key, &record)?.and_then(|bytes| schema::decode(bytes).ok());
+            if held.is_some_and(|held| held.marker == entry.marker.as_str()) {
                 batch.expect.push((key.clone(), record.version));
                 batch.remove.push(key);
             }

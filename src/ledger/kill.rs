@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Decision, Ledger, LedgerError, Step};
-use crate::ids::{Generation, Marker, SandboxId};
-use crate::rules::delete::{self, Decision as May};
+use crate::ids::{Marker, SandboxId};
+use crate::rules::delete::{self, Decision as May, Shown};
 use crate::rules::entry::{Actor, Birth, Entry, KillFailure, Proof, State, Struck, Unfit};
 use crate::time::UnixMillis;
 
@@ -17,8 +17,12 @@ pub enum Condemned {
     Ended,
     /// Dead already, or never there.
     NotFound,
-    /// A stale generation; nothing was done.
+    /// A stale generation or lease; nothing was done.
     Fenced,
+    /// It has had several holders, and which one asks is not shown; nothing was done.
+    Unproven,
+    /// Something keeps it; nothing was done.
+    Kept,
     /// Not now: it is not born yet, or a call is under way.
     Later,
 }
@@ -48,7 +52,7 @@ impl KillReport {
 }
 
 impl Ledger {
-    /// Condemns the sandbox for `actor`, who presents `generation` or nothing. The decision runs inside the commit.
+    /// Condemns the sandbox for `actor`, who shows `shown`. The decision runs inside the commit.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
@@ -56,11 +60,12 @@ impl Ledger {
         &self,
         marker: &Marker,
         actor: Actor,
-        generation: Option<Generation>,
+        shown: &Shown,
         why: &str,
     ) -> Result<Condemned, LedgerError> {
+        let timing = self.settings.timing;
         let condemned = self
-            .change(marker, |entry, now| match delete::decide(actor, &entry, generation, now) {
+            .change(marker, |entry, now| match delete::decide(actor, shown, &entry, now, &timing) {
                 May::Allow => match entry.condemn(actor, now) {
                     Ok(next) => {
                         let decision = Decision::about(&next, "condemned", why).by(actor);
@@ -82,6 +87,8 @@ impl Ledger {
                     let decision = Decision::about(&entry, "fenced", why).by(actor);
                     Step::Write(Box::new(entry), Some(decision), Condemned::Fenced)
                 }
+                May::Unproven => Step::Keep(Condemned::Unproven),
+                May::Kept => Step::Keep(Condemned::Kept),
                 May::Later => Step::Keep(Condemned::Later),
             })
             .await?;

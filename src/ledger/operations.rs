@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Ledger, LedgerError, Step};
 use crate::ids::{Marker, OperationId};
+use crate::rules::delete::{self, Decision as May, Reach, Shown};
 use crate::rules::entry::{Effect, Entry, Operation};
 
 /// Whether a call may touch the sandbox.
@@ -15,21 +16,46 @@ pub enum Began {
     Registered(OperationId),
     /// The entry is dead to callers.
     Dead,
+    /// It lives, and the caller shows the generation or lease of an earlier holder.
+    Fenced,
+    /// It has had several holders, and the caller does not show which one it is.
+    Unproven,
+}
+
+/// A call that is to be registered.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning<'a> {
+    /// What kind of call.
+    pub kind: &'a str,
+    /// How long it takes upstream at most.
+    pub budget: Duration,
+    /// What it would do to the life of the sandbox.
+    pub reach: Reach,
+    /// What its caller shows.
+    pub shown: &'a Shown,
 }
 
 impl Ledger {
-    /// Registers a call of `kind` that takes at most `budget` upstream.
+    /// Registers a call, if its caller may make it: what that needs is decided inside the commit.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
     ///
     /// # Panics
     /// Never: eight random bytes are an operation id.
-    pub async fn begin(&self, marker: &Marker, kind: &str, budget: Duration) -> Result<Began, LedgerError> {
+    pub async fn begin(&self, marker: &Marker, call: Beginning<'_>) -> Result<Began, LedgerError> {
         let id = OperationId::new(&self.chance.hex(8)).expect("eight bytes are sixteen hexadecimal digits");
+        let timing = self.settings.timing;
         let began = self
             .change(marker, |entry, now| {
-                let operation = Operation { id: id.clone(), kind: kind.to_owned(), until: now.plus(budget) };
+                match delete::may_touch(call.reach, call.shown, &entry, now, &timing) {
+                    May::Fenced => return Step::Keep(Began::Fenced),
+                    May::Unproven => return Step::Keep(Began::Unproven),
+                    // `Entry::begin` knows what is dead.
+                    _ => {}
+                }
+                let (kind, until) = (call.kind.to_owned(), now.plus(call.budget));
+                let operation = Operation { id: id.clone(), kind, until };
                 match entry.begin(operation, now) {
                     Ok(next) => Step::Write(Box::new(next), None, Began::Registered(id.clone())),
                     Err(_) => Step::Keep(Began::Dead),

@@ -1,7 +1,7 @@
 //! Reading the ledger for answers, metrics and tasks. Changes nothing.
 
 use super::settle::PAGE;
-use super::{Ledger, LedgerError, Sharing, entry_in, marker_in};
+use super::{Ledger, LedgerError, Sharing, entry_in, lease, marker_in};
 use crate::ids::{Bucket, Marker, SandboxId};
 use crate::rules::entry::Entry;
 use crate::store::schema::{Key, Set};
@@ -166,6 +166,9 @@ impl Ledger {
                 markers.into_iter().map(|marker| marker.and_then(|marker| by_marker.remove(&marker))),
             );
         }
+        for entry in found.iter().flatten().filter(|entry| self.is_here(entry)) {
+            self.memory.know(entry);
+        }
         Ok(found)
     }
 
@@ -177,6 +180,10 @@ impl Ledger {
         let now = self.now().await?;
         let mut markers = Vec::new();
         for member in self.store.due(now, most).await? {
+            if member.starts_with(lease::SEAL) {
+                self.forget_seal(&member).await?;
+                continue;
+            }
             match Marker::new(&member) {
                 Ok(marker) => markers.push(marker),
                 Err(error) => return Err(super::corrupt(&Key::Meta, format!("an appointment: {error}"))),

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::entry::{Entry, Origin, State};
+use super::entry::{Entry, Origin, State, Timing};
 use crate::time::UnixMillis;
 
 /// What keeps a sandbox.
@@ -13,6 +13,10 @@ use crate::time::UnixMillis;
 pub enum Root {
     /// A call is under way on it; a create on its way is one.
     Operation,
+    /// An operator keeps it.
+    Hold,
+    /// A lease with a fresh sign of life.
+    Lease,
     /// The end that the warden granted is ahead.
     Deadline,
     /// It was found, not made through the warden, and nobody has released it for judgement.
@@ -56,6 +60,8 @@ impl Colour {
     pub fn reason(self) -> &'static str {
         match self {
             Self::Black(Root::Operation) => "operation_in_flight",
+            Self::Black(Root::Hold) => "held_by_operator",
+            Self::Black(Root::Lease) => "lease_fresh",
             Self::Black(Root::Deadline) => "deadline_ahead",
             Self::Black(Root::Import) => "import_not_released",
             Self::Grey(Grey::Ambiguous) => "ambiguous",
@@ -66,9 +72,27 @@ impl Colour {
     }
 }
 
+/// Beyond these, neither a lease nor a granted end keeps a sandbox; `None`: there is no ceiling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ceilings {
+    /// The longest time without a sign of life.
+    pub idle: Option<Duration>,
+    /// The longest life.
+    pub age: Option<Duration>,
+}
+
+impl Ceilings {
+    /// Whether `entry` is beyond one of them.
+    #[must_use]
+    pub fn reached(self, entry: &Entry, now: UnixMillis) -> bool {
+        let beyond = |since, most: Option<Duration>| most.is_some_and(|most| now.since(since) >= most);
+        beyond(entry.last_sign, self.idle) || beyond(entry.first_seen.unwrap_or(entry.asked), self.age)
+    }
+}
+
 /// What keeps `entry` at `now`; the first of its roots.
 #[must_use]
-pub fn colour(entry: &Entry, now: UnixMillis) -> Colour {
+pub fn colour(entry: &Entry, now: UnixMillis, timing: &Timing, ceilings: Ceilings) -> Colour {
     match entry.state {
         State::Reserved | State::Dispatched => return Colour::Black(Root::Operation),
         State::Ambiguous { .. } => return Colour::Grey(Grey::Ambiguous),
@@ -77,15 +101,17 @@ pub fn colour(entry: &Entry, now: UnixMillis) -> Colour {
         State::Live(_) => {}
     }
     let ahead = entry.deadline.is_some_and(|deadline| deadline.since(now) > Duration::ZERO);
-    if entry.busy(now) {
-        Colour::Black(Root::Operation)
-    } else if ahead {
-        Colour::Black(Root::Deadline)
-    } else if entry.origin == Origin::Created {
-        Colour::Grey(Grey::NoRoot)
-    } else {
-        Colour::Black(Root::Import)
-    }
+    let below = !ceilings.reached(entry, now);
+    let judged = entry.origin == Origin::Created || entry.released.is_some();
+    let roots = [
+        (entry.busy(now), Root::Operation),
+        (entry.hold.is_some(), Root::Hold),
+        (below && entry.leased(now, timing), Root::Lease),
+        (below && ahead, Root::Deadline),
+        (!judged, Root::Import),
+    ];
+    let root = roots.into_iter().find_map(|(holds, root)| holds.then_some(root));
+    root.map_or(Colour::Grey(Grey::NoRoot), Colour::Black)
 }
 
 #[cfg(test)]
@@ -101,7 +127,7 @@ mod tests {
     fn seen(change: impl FnOnce(&mut Entry)) -> (&'static str, &'static str) {
         let mut entry = Entry { state: State::Live(Activity::Running), ..reserved(None) };
         change(&mut entry);
-        let colour = colour(&entry, NOW);
+        let colour = colour(&entry, NOW, &Timing::default(), Ceilings::default());
         (colour.name(), colour.reason())
     }
 

@@ -11,8 +11,10 @@
 //! the fence); nothing becomes gone without proof. Each event is a method that returns the entry as it would be, and
 //! does nothing; an event that does not fit the state is [`Unfit`], never a silent change.
 
+mod actor;
 mod birth;
 mod end;
+mod lease;
 #[cfg(test)]
 pub(super) mod tests;
 mod timing;
@@ -25,6 +27,8 @@ use crate::ids::{
 };
 use crate::time::UnixMillis;
 
+pub use actor::Actor;
+pub use lease::{Acquired, Keeper, Lease, generation_after};
 pub use timing::Timing;
 
 /// How an entry came into the ledger.
@@ -56,41 +60,6 @@ pub struct Operation {
     pub kind: String,
     /// From here on it no longer counts: the upstream budget and a margin are over.
     pub until: UnixMillis,
-}
-
-/// Who wants an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Actor {
-    /// The tenant's own DELETE (or `timeout 0`).
-    Client,
-    /// The warden itself: nobody awaits the create's answer and nothing could claim it.
-    Abandoned,
-    /// The warden itself: a found create that nobody claimed, or a dead one that appeared again.
-    Recovery,
-    /// An operator.
-    Operator,
-}
-
-impl Actor {
-    /// Whether it gives way to a call under way: the warden's own wishes do, the holder's and an operator's do not.
-    #[must_use]
-    pub fn yields(self) -> bool {
-        match self {
-            Self::Abandoned | Self::Recovery => true,
-            Self::Client | Self::Operator => false,
-        }
-    }
-
-    /// The name in records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Abandoned => "abandoned",
-            Self::Recovery => "recovery",
-            Self::Operator => "operator",
-        }
-    }
 }
 
 /// What makes us sure that a sandbox does not exist.
@@ -243,6 +212,18 @@ pub struct Entry {
     pub generation: Generation,
     /// How many holders there have been.
     pub holders: u32,
+    /// Claims on it that nobody has given up.
+    pub claims: u32,
+    /// The exclusive claim of its present holder, where holders have one.
+    pub lease: Option<Lease>,
+    /// Hash of what was asked for, metadata and timeout apart: only who asks for the same is given it again.
+    pub asked_for: Option<String>,
+    /// Rises with each resume and rollback, and resets what a collector has seen; never the fence.
+    pub incarnation: u32,
+    /// An operator keeps it.
+    pub hold: Option<Hold>,
+    /// When an operator released what was found, not made, for judgement.
+    pub released: Option<UnixMillis>,
     /// Cube's id, once known.
     pub sandbox: Option<SandboxId>,
     /// The template it was made from.
@@ -275,6 +256,15 @@ pub struct Entry {
     pub due: Option<UnixMillis>,
 }
 
+/// An operator's word that keeps a sandbox until it is taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Hold {
+    /// Since when.
+    pub since: UnixMillis,
+    /// Why, in the operator's words. Data: never interpreted.
+    pub reason: String,
+}
+
 /// What is known of a sandbox once it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Birth {
@@ -299,6 +289,8 @@ pub enum Effect {
     Deadline(Option<UnixMillis>),
     /// Woken, and the deadline moved.
     RunningUntil(Option<UnixMillis>),
+    /// Set back to an earlier state; it runs.
+    Rewound,
 }
 
 /// The event does not fit the state; nothing changed.

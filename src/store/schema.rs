@@ -7,6 +7,8 @@
 //! | `s:<sandbox id>` | the marker of the sandbox's entry | as its entry | birth, import |
 //! | `i:<hash>` | an [`Idempotency`] record | a day, or until its sandbox is gone | create, purge |
 //! | `o:<kind>:<id>` | an [`Object`]'s owner | until it is deleted | snapshots, volumes |
+//! | `l:<bucket>:<owner>` | a [`Holding`]: the entry that its owner holds by a lease | as its entry | create, purge |
+//! | `z:<hash>` | a [`Sealed`] lease id, which may never act again | 30 days | whoever overtakes or ends a lease |
 //! | `n:<instance>` | a [`Beat`] of a running warden | until it ends, or an hour after its death | `Ledger::beat` |
 //!
 //! | set | members | |
@@ -17,7 +19,7 @@
 //! | `objects:<kind>` | ids of recorded objects | lists |
 //! | `instances` | wardens that have a beat | who is dead |
 //!
-//! Appointments: marker → the time at which somebody must look at the entry.
+//! Appointments: marker → the time at which somebody must look at the entry; `z:<hash>` → when the seal is forgotten.
 //!
 //! A live sandbox takes about 1.8 KB of Redis's memory with its sets, its appointment and its answer of a few hundred bytes
 //! (`tests/redis/cost.rs` measures it); a decision about 300 bytes.
@@ -32,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 pub use entry::{decode_entry, encode_entry};
 
-use crate::ids::{Bucket, InstanceId, LedgerId, Malformed, Marker, ObjectKind, SandboxId};
+use crate::ids::{Bucket, InstanceId, LedgerId, Malformed, Marker, ObjectKind, OwnerId, SandboxId};
 use crate::rules::entry::Entry;
 
 /// The format this program writes. A greater one is refused.
@@ -51,6 +53,10 @@ pub enum Key {
     Idempotency(String),
     /// A snapshot or volume by its id.
     Object(ObjectKind, String),
+    /// Which entry an owner holds by a lease.
+    Owner(Bucket, OwnerId),
+    /// A sealed lease id, by the hash of bucket, owner and id.
+    Sealed(String),
     /// The last beat of a running warden.
     Instance(InstanceId),
 }
@@ -63,6 +69,8 @@ impl fmt::Display for Key {
             Self::Sandbox(id) => write!(f, "s:{id}"),
             Self::Idempotency(hash) => write!(f, "i:{hash}"),
             Self::Object(kind, id) => write!(f, "o:{}:{id}", kind_name(*kind)),
+            Self::Owner(bucket, owner) => write!(f, "l:{bucket}:{owner}"),
+            Self::Sealed(hash) => write!(f, "z:{hash}"),
             Self::Instance(instance) => write!(f, "n:{instance}"),
         }
     }
@@ -175,6 +183,22 @@ pub struct Object {
     /// `namespace/env`.
     pub bucket: String,
     /// When it was recorded, milliseconds.
+    pub since: u64,
+}
+
+/// Which entry an owner holds by a lease, or held last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// The entry's marker.
+    pub marker: String,
+    /// The generation that it was given first: the next one is greater.
+    pub generation: u64,
+}
+
+/// A lease id that may never act again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sealed {
+    /// Since when, milliseconds.
     pub since: u64,
 }
 

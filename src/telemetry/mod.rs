@@ -5,7 +5,7 @@ pub mod logs;
 mod metrics;
 
 pub use labels::{
-    Answer, Asker, BreakerMove, BreakerPath, CallOutcome, Decision, EntryState, KillResult, Reconciled,
-    WriteLane,
+    Answer, Asker, BreakerMove, BreakerPath, CallOutcome, Decision, EntryState, KillResult, LeaseEvent,
+    Reconciled, WriteLane,
 };
 pub use metrics::{BucketGauges, LedgerGauges, Metrics, Names, Waiting, WriteGauges};

@@ -88,6 +88,7 @@ async fn after_two_hours_of_a_blocked_write_path_no_slot_is_lost_and_creates_flo
     for answer in clients.under_way {
         answer.await.unwrap();
     }
+    world.tick().await;
     let (alive, held) = (world.cube.alive().len(), world.warden.held().await);
     assert_eq!(u64::try_from(alive).unwrap(), held, "{:#?}", world.warden.entries().await);
     assert!(alive <= clients.made.len() + 2, "{alive} {}", clients.made.len());

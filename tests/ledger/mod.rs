@@ -1,9 +1,12 @@
 //! The ledger's verbs on an in-memory store, where a story needs no Cube.
 
+mod memory;
+
 use std::sync::Arc;
 
 use cubewarden::ids::{Bucket, Marker, ObjectKind, OwnerId, SandboxId, UpstreamName};
 use cubewarden::ledger::{Ask, Condemned, IdempotencyKey, Ledger, Limits, Reserved, Settings};
+use cubewarden::rules::delete::Shown;
 use cubewarden::rules::entry::{Actor, Birth, Entry, State, Timing};
 use cubewarden::store::Store;
 use cubewarden::store::embedded::Embedded;
@@ -31,20 +34,24 @@ async fn open(store: &Arc<dyn Store>, upstream: &str) -> Ledger {
 
 /// A create that has gone upstream.
 async fn dispatched(ledger: &Ledger, key: Option<IdempotencyKey>) -> Marker {
-    let marker = ledger.new_marker();
-    let ask = Ask {
-        marker: marker.clone(),
+    let ask = ask(ledger, key);
+    let reserved = ledger.reserve(&ask, Limits::default()).await.expect("the store works");
+    assert!(matches!(reserved, Reserved::Slot(_)), "{reserved:?}");
+    ledger.dispatch(&ask.marker).await.expect("the store works").expect("it was reserved");
+    ask.marker
+}
+
+fn ask(ledger: &Ledger, key: Option<IdempotencyKey>) -> Ask {
+    Ask {
+        marker: ledger.new_marker(),
         bucket: bucket("a/prod"),
         owner: OwnerId::new("a.prod.-.r").expect("the owner is well formed"),
         tenant: None,
         template: "tpl".into(),
         metadata: None,
         key,
-    };
-    let reserved = ledger.reserve(&ask, Limits::default()).await.expect("the store works");
-    assert!(matches!(reserved, Reserved::Slot(_)), "{reserved:?}");
-    ledger.dispatch(&marker).await.expect("the store works").expect("it was reserved");
-    marker
+        lease: None,
+    }
 }
 
 fn birth() -> Birth {
@@ -125,7 +132,8 @@ async fn a_stale_generation_ends_nothing_and_is_written_down() {
     let marker = dispatched(&ledger, None).await;
     let live = ledger.done(&marker, &birth()).await.expect("the store works").expect("it is there");
     let stale = cubewarden::ids::Generation(live.generation.0 - 1);
-    let condemned = ledger.condemn(&marker, Actor::Client, Some(stale), "DELETE").await;
+    let condemned =
+        ledger.condemn(&marker, Actor::Client, &Shown::of_generation(Some(stale)), "DELETE").await;
     assert_eq!(condemned.expect("the store works"), Condemned::Fenced);
     assert!(entry(&ledger, &marker).await.usable());
     let log = ledger.decisions(0, 100).await.expect("the store works");

@@ -14,9 +14,6 @@ use crate::cube::transport::TransportError;
 use crate::ids::SandboxId;
 use crate::rules::entry::Proof;
 
-/// How long a sandbox is woken for in order to be deleted, in seconds.
-const WOKEN_SECONDS: u32 = 60;
-
 /// What a DELETE of one sandbox said.
 #[derive(Clone, Debug)]
 pub enum Killed {
@@ -104,31 +101,5 @@ impl Client {
             Seen::Here(_) => Killed::Refused("still there after DELETE was answered 204".to_owned()),
             Seen::Unclear(why) => Killed::Unclear(format!("DELETE was answered 204, unproven; {why}")),
         }
-    }
-
-    /// Wakes a paused sandbox in order to delete it: auto-pause off, a short timeout.
-    ///
-    /// # Errors
-    /// In words, if it did not wake.
-    pub async fn wake(
-        &self,
-        mut place: Place,
-        sandbox: &SandboxId,
-        credential: &Credential,
-    ) -> Result<(), String> {
-        let body = format!(r#"{{"timeout":{WOKEN_SECONDS},"autoPause":false}}"#);
-        let mut said = String::new();
-        for route in ["resume", "connect"] {
-            let path = format!("/sandboxes/{sandbox}/{route}");
-            place.sends();
-            let answer = self.ask(Method::POST, &path, Some(&body), Pace::Wake, credential).await;
-            place.tell(told(Asked::Write, &answer));
-            match answer {
-                Ok(answer) if answer.status().is_success() => return Ok(()),
-                Ok(answer) => said = format!("{route} was answered {}", answer.status().as_u16()),
-                Err(error) => said = format!("{route}: {error}"),
-            }
-        }
-        Err(said)
     }
 }

@@ -77,7 +77,7 @@ impl Entry {
         Ok(self)
     }
 
-    /// ambiguous → live (claimable, for a while) or killing (nobody could claim it): a listing showed its marker.
+    /// ambiguous → live (claimable by its key or its owner, for a while) or killing (nobody could claim it): a listing showed its marker.
     ///
     /// # Errors
     /// [`Unfit`] in any other state.
@@ -86,7 +86,7 @@ impl Entry {
             State::Ambiguous { .. } => {}
             _ => return Err(self.unfit()),
         }
-        let claimable = self.claim.is_some();
+        let claimable = self.claim.is_some() || self.lease.is_some();
         let mut live = self.born(birth, now, timing)?;
         if claimable {
             live.claim_until = Some(now.plus(timing.claim));

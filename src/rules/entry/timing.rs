@@ -17,6 +17,8 @@ pub struct Timing {
     pub horizon: Duration,
     /// A found create waits this long for a retry that can prove it is the same.
     pub claim: Duration,
+    /// So long after a sign of life a lease still keeps its sandbox.
+    pub root_fresh: Duration,
     /// How long an unborn-looking sandbox is given before a 404 is believed.
     pub newborn: Duration,
     /// A passed deadline is asked about this much later.
@@ -51,6 +53,7 @@ impl Default for Timing {
             search: Duration::from_secs(5),
             horizon: Duration::from_secs(600),
             claim: Duration::from_secs(120),
+            root_fresh: Duration::from_secs(120),
             newborn: Duration::from_secs(180),
             deadline_grace: Duration::from_secs(5),
             tombstone: Duration::from_secs(3600),

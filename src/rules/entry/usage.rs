@@ -24,6 +24,7 @@ impl Entry {
         self.operations.push(operation);
         self.last_sign = now;
         self.claim_until = None;
+        self.claims = self.claims.max(1);
         Ok(self)
     }
 
@@ -41,15 +42,24 @@ impl Entry {
             Effect::Running => self.observed(Activity::Running),
             Effect::Deadline(deadline) => Self { deadline, ..self },
             Effect::RunningUntil(deadline) => Self { deadline, ..self.observed(Activity::Running) },
+            Effect::Rewound => Self {
+                incarnation: self.incarnation.saturating_add(1),
+                state: State::Live(Activity::Running),
+                ..self
+            },
         };
         self.reschedule(timing)
     }
 
-    /// Cube showed it running or paused. A pause keeps the time it was first seen.
+    /// Cube showed it running or paused. A pause keeps the time it was first seen; a resume is a new incarnation.
     #[must_use]
     pub fn observed(mut self, activity: Activity) -> Self {
         match (&self.state, activity) {
             (State::Live(Activity::Paused(_)), Activity::Paused(_)) => {}
+            (State::Live(Activity::Paused(_)), Activity::Running) => {
+                self.incarnation = self.incarnation.saturating_add(1);
+                self.state = State::Live(Activity::Running);
+            }
             (State::Live(_), seen) => self.state = State::Live(seen),
             _ => {}
         }

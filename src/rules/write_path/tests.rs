@@ -205,8 +205,8 @@ struct Storm {
     waited_most: Duration,
 }
 
-/// Ten minutes in steps of 100 ms before a Cube that ends one write in 200 ms and carries ten at once (more make each slower by
-/// as much, and what takes longer than half a minute is lost): four deletes each second, and `creates` creates.
+/// Ten minutes in steps of 100 ms before a Cube that ends one write in 400 ms and carries two at once (more make each slower by
+/// as much, and what takes longer than half a minute is lost): one delete each second, and `creates` creates.
 fn storm(creates: usize) -> Storm {
     const PATIENCE: Duration = Duration::from_secs(50);
     let (mut story, mut went) = (Story::new(64), Storm::default());
@@ -223,7 +223,7 @@ fn storm(creates: usize) -> Storm {
             *counted += u32::from(told == Told::Done);
         }
         let arrives = |each_second: usize| (tick + 1) * each_second / 10 - tick * each_second / 10;
-        for (lane, count) in [(Lane::Delete, arrives(4)), (Lane::Create, arrives(creates))] {
+        for (lane, count) in [(Lane::Delete, arrives(1)), (Lane::Create, arrives(creates))] {
             waiting[lane.index()].extend(std::iter::repeat_n(now, count));
         }
         let creates_wait = &mut waiting[Lane::Create.index()];
@@ -236,8 +236,8 @@ fn storm(creates: usize) -> Storm {
             if lane == Lane::Delete {
                 went.waited_most = went.waited_most.max(now.since(since));
             }
-            let crowd = u64::try_from(on_the_way.len()).unwrap_or(u64::MAX).div_ceil(10).max(1);
-            let takes = Duration::from_millis(200 * crowd);
+            let crowd = u64::try_from(on_the_way.len()).unwrap_or(u64::MAX).div_ceil(2).max(1);
+            let takes = Duration::from_millis(400 * crowd);
             let lost = takes > Duration::from_secs(30);
             let told = if lost { Told::Unclear } else { Told::Done };
             on_the_way.push((ticket, now.plus(takes), told));
@@ -254,9 +254,9 @@ fn storm(creates: usize) -> Storm {
 /// Against this rule of a Cube, not against the simulator: the replay does that.
 #[test]
 fn in_a_storm_of_ten_times_what_cube_can_make_deletes_keep_nine_tenths_of_their_goodput() {
-    let (calm, stormy) = (storm(0), storm(500));
-    assert!(calm.deleted >= 2390 && calm.created == 0, "{calm:?}");
+    let (calm, stormy) = (storm(0), storm(50));
+    assert!(calm.deleted >= 595 && calm.created == 0, "{calm:?}");
     assert!(stormy.deleted * 10 >= calm.deleted * 9, "{calm:?} {stormy:?}");
     assert!(stormy.waited_most <= Duration::from_secs(1), "{stormy:?}");
-    assert!(stormy.created > 5000, "{stormy:?}");
+    assert!(stormy.created > 1000, "{stormy:?}");
 }

@@ -1,7 +1,10 @@
 //! How an entry is written: a form of its own, apart from what the rules work with, so that either can change alone.
 
+mod held;
+
 use serde::{Deserialize, Serialize};
 
+use self::held::{WrittenHold, WrittenLease, read_lease};
 use super::{FORMAT, decode, encode};
 use crate::ids::{
     Bucket, Generation, InstanceId, Malformed, Marker, OperationId, OwnerId, SandboxId, TenantName,
@@ -24,6 +27,18 @@ struct Written {
     instance: String,
     generation: u64,
     holders: u32,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    claims: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<WrittenLease>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked_for: Option<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    incarnation: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<WrittenHold>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    released: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<String>,
     template: String,
@@ -50,6 +65,20 @@ struct Written {
     state: WrittenState,
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<u64>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 #[derive(Serialize, Deserialize)]
@@ -122,6 +151,9 @@ impl WrittenStruck {
 #[serde(rename_all = "snake_case")]
 pub(super) enum WrittenActor {
     Client,
+    Holder,
+    Collector,
+    Deferred,
     Abandoned,
     Recovery,
     Operator,
@@ -154,7 +186,7 @@ macro_rules! mirror {
 }
 
 mirror!(WrittenOrigin, Origin, Created, Imported, Round);
-mirror!(WrittenActor, Actor, Client, Abandoned, Recovery, Operator);
+mirror!(WrittenActor, Actor, Client, Holder, Collector, Deferred, Abandoned, Recovery, Operator);
 mirror!(WrittenStruck, Struck, Never, Maybe, Surely);
 mirror!(WrittenProof, Proof, Deleted, DeleteNotFound, GetNotFound, NeverCame, NeverSent);
 
@@ -237,6 +269,12 @@ pub fn encode_entry(entry: &Entry) -> Vec<u8> {
         instance: entry.instance.to_string(),
         generation: entry.generation.0,
         holders: entry.holders,
+        claims: entry.claims,
+        lease: entry.lease.as_ref().map(Into::into),
+        asked_for: entry.asked_for.clone(),
+        incarnation: entry.incarnation,
+        hold: entry.hold.as_ref().map(Into::into),
+        released: entry.released.map(|at| at.0),
         sandbox: entry.sandbox.as_ref().map(ToString::to_string),
         template: entry.template.clone(),
         cpu_milli: entry.shape.cpu_milli,
@@ -266,12 +304,15 @@ pub fn decode_entry(value: &[u8]) -> Result<Entry, String> {
     struct Format {
         v: u32,
     }
-    let Format { v } = decode(value)?;
-    if v > FORMAT {
-        return Err(format!("it has format {v}, and this version reads up to {FORMAT}"));
+    let later = |v| format!("it has format {v}, and this version reads up to {FORMAT}");
+    match decode::<Written>(value) {
+        Ok(written) if written.v > FORMAT => Err(later(written.v)),
+        Ok(written) => read_entry(written).map_err(|malformed| malformed.to_string()),
+        Err(malformed) => match decode(value) {
+            Ok(Format { v }) if v > FORMAT => Err(later(v)),
+            _ => Err(malformed),
+        },
     }
-    let written: Written = decode(value)?;
-    read_entry(written).map_err(|malformed| malformed.to_string())
 }
 
 fn read_entry(written: Written) -> Result<Entry, Malformed> {
@@ -289,6 +330,12 @@ fn read_entry(written: Written) -> Result<Entry, Malformed> {
         instance: InstanceId::new(&written.instance)?,
         generation: Generation(written.generation),
         holders: written.holders,
+        claims: written.claims,
+        lease: written.lease.as_ref().map(read_lease).transpose()?,
+        asked_for: written.asked_for,
+        incarnation: written.incarnation,
+        hold: written.hold.map(Into::into),
+        released: written.released.map(UnixMillis),
         sandbox: written.sandbox.as_deref().map(SandboxId::new).transpose()?,
         template: written.template,
         shape: Shape { cpu_milli: written.cpu_milli, memory_mib: written.memory_mib },
