@@ -5,6 +5,7 @@
 
 mod beside;
 mod check;
+mod guarding;
 mod keygen;
 mod ledger;
 mod reload;

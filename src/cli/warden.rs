@@ -11,6 +11,7 @@ use http::request::Parts;
 use tokio::sync::watch;
 
 use super::beside;
+use super::guarding::guard;
 use crate::admin::{Admin, Health, Outlook};
 use crate::calls::classify::Call;
 use crate::calls::governor::{Governor, Wiring as CallsWiring};
@@ -20,6 +21,7 @@ use crate::calls::settings::{Adopt, Mode};
 use crate::config::Settings;
 use crate::cube::api::LabelNames;
 use crate::cube::client::{Client, Ways};
+use crate::cube::guard::Guard;
 use crate::cube::transport::{self, ClockTimer, Transport};
 use crate::deeds::{self, Deeds};
 use crate::ids::{Bucket, OTHER};
@@ -28,6 +30,7 @@ use crate::proxy::{self, Ending, Finished, Observer, Proxy};
 use crate::rules::entry::Timing;
 use crate::rules::limits::LimitSheet;
 use crate::rules::policy::Policies;
+use crate::rules::write_path;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
 use crate::store::redis::{Redis, Time};
@@ -84,15 +87,20 @@ impl Warden {
         let metrics = Arc::new(Metrics::new(names, settings.calls.policies.labels()));
         let ledger_settings =
             ledger::Settings { upstream: settings.cube.name.clone(), timing: timing(settings) };
-        let seed = Chance::from_os();
         let lost = beside::recall(settings);
-        let ledger = Ledger::open_known(store, ledger_settings, seed, lost.as_ref()).await;
+        let ledger = Ledger::open_known(store, ledger_settings, chance.fork(), lost.as_ref()).await;
         let ledger = Arc::new(ledger.context("open the ledger")?);
         beside::remember(settings, &ledger.id());
         ledger.configure(limits(settings));
         let ways = ways(settings, &metrics, &clock)?;
-        let cube =
-            Client::new(ways, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
+        let guard = guard(settings, &metrics, &clock);
+        let cube = Client::new(
+            ways,
+            Arc::clone(&guard),
+            settings.cube.api_key.clone(),
+            settings.cube.budgets,
+            Arc::clone(&clock),
+        );
         let cube = Arc::new(cube);
         let deletes = &settings.tasks.deletes;
         let limits = deeds::Limits { most_wakes: deletes.max_wakes, client_wait: deletes.client_wait };
@@ -137,7 +145,7 @@ impl Warden {
                 chance,
             },
         );
-        let outlook = Arc::new(View { governor: Arc::clone(&governor), tasks: Arc::clone(&tasks) });
+        let outlook = Arc::new(View { governor: Arc::clone(&governor), tasks: Arc::clone(&tasks), guard });
         let token = settings.admin.token.clone();
         let admin = Arc::new(Admin::new(token, Arc::clone(&ledger), Arc::clone(&metrics), outlook));
         Ok(Self { ledger, governor, tasks, proxy, metrics, cube, admin, deeds, under_way })
@@ -193,6 +201,7 @@ impl Calls for UnderWay {
 struct View {
     governor: Arc<Governor>,
     tasks: Arc<Tasks>,
+    guard: Arc<Guard>,
 }
 
 impl Outlook for View {
@@ -218,6 +227,10 @@ impl Outlook for View {
             corrupt_records: status.corrupt_records,
             foreign: self.tasks.foreign(),
         }
+    }
+
+    fn write_path(&self) -> write_path::View {
+        self.guard.view()
     }
 }
 

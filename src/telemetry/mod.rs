@@ -5,6 +5,7 @@ pub mod logs;
 mod metrics;
 
 pub use labels::{
-    Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Rebuilt, Reconciled,
+    Answer, Asker, BreakerMove, BreakerPath, CallOutcome, Decision, EntryState, KillResult, LeaseEvent,
+    Rebuilt, Reconciled, WriteLane,
 };
-pub use metrics::{BucketGauges, LedgerGauges, Metrics, Names, Waiting};
+pub use metrics::{BucketGauges, LedgerGauges, Metrics, Names, Waiting, WriteGauges};
