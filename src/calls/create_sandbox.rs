@@ -105,7 +105,7 @@ pub(super) async fn make(
 
 /// Proof that the ledger has let a create go upstream; it must be settled.
 #[must_use]
-struct Sent(Marker);
+struct Sent(Entry);
 
 /// The key of a create, if it has one.
 fn idempotency_key(ask: &Ask, wish: &Wish) -> Result<Option<IdempotencyKey>, Refusal> {
@@ -132,7 +132,7 @@ impl Governor {
     async fn dispatch(&self, permit: Permit) -> Result<Sent, Refusal> {
         let marker = permit.0.marker;
         match self.ledger.dispatch(&marker).await {
-            Ok(Some(_)) => Ok(Sent(marker)),
+            Ok(Some(entry)) => Ok(Sent(entry)),
             Ok(None) => Err(Refusal::new(Reason::LedgerUnavailable, "the reservation lapsed; try again")),
             Err(error) => {
                 // It may stand there as dispatched all the same, and nothing was sent: the slot goes back at once.
@@ -181,7 +181,8 @@ impl Governor {
         sent: Sent,
         answer: Result<Response<Bytes>, TransportError>,
     ) -> Result<Made, Refusal> {
-        let marker = sent.0;
+        let Sent(sent) = sent;
+        let marker = sent.marker.clone();
         let answer = match answer {
             Ok(answer) => answer,
             Err(error @ TransportError::NotSent(_)) => {
@@ -198,7 +199,7 @@ impl Governor {
         let status = answer.status().as_u16();
         match outcome::outcome(Asked::Create, status, answer.body()) {
             Outcome::Done => {
-                let given = self.settle_done(ask, wish, marker, answer).await?;
+                let given = self.settle_done(ask, wish, &sent, answer).await?;
                 Ok(Made::Given(Box::new(given)))
             }
             Outcome::Refused { slow_down } => {
@@ -222,9 +223,10 @@ impl Governor {
         &self,
         ask: &Ask,
         wish: &Wish,
-        marker: Marker,
+        sent: &Entry,
         answer: Response<Bytes>,
     ) -> Result<Given, Refusal> {
+        let marker = sent.marker.clone();
         self.metrics.answered(Meant::Done);
         let created = match CreatedSandbox::read(answer.body()) {
             Ok(created) => created,
@@ -248,7 +250,8 @@ impl Governor {
             return Err(outcome_unknown(&marker));
         }
         let entry = match self.ledger.done(&marker, &birth).await {
-            Ok(Some(entry)) if entry.usable() => entry,
+            // Found and taken by another holder before this answer came: its token is not told to whoever asked first.
+            Ok(Some(entry)) if entry.usable() && entry.generation == sent.generation => entry,
             Ok(_) => return Err(outcome_unknown(&marker)),
             Err(error) => {
                 settled(Err(error));

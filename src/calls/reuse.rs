@@ -49,12 +49,12 @@ impl Governor {
         match self.ledger.claim(key).await.map_err(|error| unavailable(&error))? {
             Claim::Free(key) => Ok(Before::Nothing(Some(key))),
             Claim::Mismatch => Err(mismatch()),
-            Claim::Same(entry) => {
-                let Some(repeated) = self.join(ask, &entry.marker).await? else {
-                    return Ok(Before::LookAgain);
-                };
-                self.given(ask, repeated.entry).await
-            }
+            Claim::Overtaken => Err(self.overtaken()),
+            Claim::Same(entry) => match self.join(ask, &entry.marker).await? {
+                None => Ok(Before::LookAgain),
+                Some(repeated) if repeated.entry.generation != entry.generation => Err(self.overtaken()),
+                Some(repeated) => self.given(ask, repeated.entry).await,
+            },
         }
     }
 
@@ -135,8 +135,11 @@ impl Governor {
             Err(refusal) if refusal.reason == Reason::NotFound => false,
             Err(refusal) => return Err(refusal),
         };
-        let entry = self.ledger.entry(&entry.marker).await.map_err(|error| unavailable(&error))?;
-        Ok(entry.filter(|entry| woken && entry.usable()))
+        let now = self.ledger.entry(&entry.marker).await.map_err(|error| unavailable(&error))?;
+        let now = now.filter(|now| woken && now.usable());
+        // Waking takes its time. Whoever has taken the sandbox over meanwhile is not told of here: a holder that was
+        // overtaken gets what it was given, and finds itself fenced out.
+        Ok(now.map(|now| Entry { generation: entry.generation, lease: entry.lease.clone(), ..now }))
     }
 
     /// Waits until a create on its way is born, or has come to nothing.
@@ -192,6 +195,13 @@ impl Governor {
         };
         let answer = answers::plain(StatusCode::CREATED, named(ask, &entry, body));
         given(entry, answer)
+    }
+
+    /// The sandbox that a key stands for is another holder's by now: its id and its lease are not told again.
+    fn overtaken(&self) -> Refusal {
+        self.metrics.leased(LeaseEvent::Sealed);
+        let message = "another holder has taken the sandbox that this Idempotency-Key made; use a new key to create anew";
+        Refusal::new(Reason::LeaseSealed, message)
     }
 
     /// A lease that may not act again.

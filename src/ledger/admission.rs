@@ -109,7 +109,7 @@ impl Ledger {
         batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
         batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
         if let Some(key) = &ask.key {
-            key.claim_in(&mut batch, &ask.marker, now);
+            key.claim_in(&mut batch, &entry, now);
         }
         if let Some((claim, plan)) = &ask.lease {
             claim.take_in(&mut batch, &entry, plan);
