@@ -160,7 +160,11 @@ pub(super) async fn each_holder_is_given_a_greater_generation_whatever_the_clock
         assert!(next > last, "{round}: {next:?} after {last:?}");
         last = next;
     }
-    assert_eq!(books.acquired(&first.marker, "lease-5").await.generation, last, "the present holder keeps its own");
+    assert_eq!(
+        books.acquired(&first.marker, "lease-5").await.generation,
+        last,
+        "the present holder keeps its own"
+    );
     let shown = Shown::of_generation(Some(last));
     books.ledger.condemn(&first.marker, Actor::Client, &shown, "over").await.unwrap();
     let next = books.living("r", "lease-6").await;
@@ -172,7 +176,10 @@ pub(super) async fn a_sealed_lease_never_acquires_beats_or_releases_again(place:
     let held = books.living("r", "lease-a").await;
     let second = books.acquired(&held.marker, "lease-b").await;
     for _ in 0..2 {
-        assert!(matches!(books.ledger.acquire(&held.marker, &plan("lease-a")).await.unwrap(), Acquired::Sealed));
+        assert!(matches!(
+            books.ledger.acquire(&held.marker, &plan("lease-a")).await.unwrap(),
+            Acquired::Sealed
+        ));
         assert!(matches!(books.beat("r", "lease-a").await, ByHolder::Sealed));
         assert!(matches!(books.release("r", "lease-a").await, ByHolder::Sealed));
         let holding = books.ledger.holding(&bucket(), &owner("r"), Some(&lease("lease-a"))).await.unwrap();
@@ -185,7 +192,10 @@ pub(super) async fn a_sealed_lease_never_acquires_beats_or_releases_again(place:
         let ask = books.ask("r", books.free("r").await, plan(ended));
         assert!(matches!(books.ledger.reserve(&ask, Limits::default()).await.unwrap(), Reserved::Taken));
     }
-    assert!(matches!(books.beat("other", "lease-a").await, ByHolder::Mismatch), "a name is sealed for its owner");
+    assert!(
+        matches!(books.beat("other", "lease-a").await, ByHolder::Mismatch),
+        "a name is sealed for its owner"
+    );
 }
 
 pub(super) async fn a_release_is_written_down_once(place: Place) {
@@ -213,7 +223,8 @@ pub(super) async fn a_stale_generation_or_lease_ends_nothing_whoever_shows_it(pl
     let ahead = Generation(second.generation.0 + 1);
     let by_lease = Shown { lease: Some(lease("lease-a")), ..Shown::nothing() };
     let both = Shown { lease: Some(lease("lease-b")), ..Shown::of_generation(Some(held.generation)) };
-    let stale = [Shown::of_generation(Some(held.generation)), Shown::of_generation(Some(ahead)), by_lease, both];
+    let stale =
+        [Shown::of_generation(Some(held.generation)), Shown::of_generation(Some(ahead)), by_lease, both];
     for actor in [Actor::Client, Actor::Holder, Actor::Collector, Actor::Operator] {
         for shown in &stale {
             let condemned = books.ledger.condemn(&held.marker, actor, shown, "late").await.unwrap();
@@ -224,7 +235,10 @@ pub(super) async fn a_stale_generation_or_lease_ends_nothing_whoever_shows_it(pl
     let bare = books.ledger.condemn(&held.marker, Actor::Client, &Shown::nothing(), "bare").await.unwrap();
     assert_eq!(bare, Condemned::Unproven);
     let current = Shown::of_generation(Some(second.generation));
-    assert_eq!(books.ledger.condemn(&held.marker, Actor::Client, &current, "own").await.unwrap(), Condemned::Yes);
+    assert_eq!(
+        books.ledger.condemn(&held.marker, Actor::Client, &current, "own").await.unwrap(),
+        Condemned::Yes
+    );
 }
 
 pub(super) async fn the_record_of_an_owner_goes_with_its_entry_and_never_with_another(place: Place) {
@@ -242,7 +256,11 @@ pub(super) async fn the_record_of_an_owner_goes_with_its_entry_and_never_with_an
 
     assert!(matches!(books.release("r", "lease-b").await, ByHolder::Done(_)));
     books.gone_and_forgotten(&second.marker).await;
-    assert_eq!(books.place.record(&record).await.version, 0, "nothing is left of an owner that holds nothing");
+    assert_eq!(
+        books.place.record(&record).await.version,
+        0,
+        "nothing is left of an owner that holds nothing"
+    );
     assert!(books.living("r", "lease-c").await.generation > second.generation);
 }
 
@@ -340,7 +358,10 @@ pub(super) async fn of_a_beat_and_a_collector_at_once_exactly_one_wins_a_thousan
             (Condemned::Yes, ByHolder::Mismatch | ByHolder::Later) => {
                 let kill = entry.kill().unwrap();
                 let silent = kill.since.since(entry.last_sign);
-                assert!(silent >= Timing::default().root_fresh, "round {round}: it had a fresh beat: {entry:?}");
+                assert!(
+                    silent >= Timing::default().root_fresh,
+                    "round {round}: it had a fresh beat: {entry:?}"
+                );
                 held = books.living(&format!("r-{round}"), "lease-a").await;
             }
             both => panic!("round {round}: {both:?}"),
@@ -371,7 +392,8 @@ pub(super) async fn a_holder_that_beats_for_ever_does_not_outlive_its_ceiling(pl
         }
         if beat % 2 == 0 {
             let shown = judged(&held, marked, age);
-            let condemned = books.ledger.condemn(&held.marker, Actor::Collector, &shown, "old").await.unwrap();
+            let condemned =
+                books.ledger.condemn(&held.marker, Actor::Collector, &shown, "old").await.unwrap();
             if lived >= age.unwrap() {
                 assert_eq!(condemned, Condemned::Yes, "after {lived:?}");
                 return;
