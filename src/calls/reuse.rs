@@ -109,10 +109,13 @@ impl Governor {
     /// paused or ended by itself.
     async fn awake(&self, ask: &Ask, entry: &Entry) -> Result<Option<Entry>, Refusal> {
         let seen = self.deeds.ask(entry).await.map_err(|error| unavailable(&error))?;
-        let entry = self.ledger.entry(&entry.marker).await.map_err(|error| unavailable(&error))?;
-        match entry.filter(Entry::usable) {
-            Some(entry) if entry.paused_since().is_some() => self.wake_for(ask, &entry).await,
-            Some(entry) if seen != Answer::Gone => Ok(Some(entry)),
+        let now = self.ledger.entry(&entry.marker).await.map_err(|error| unavailable(&error))?;
+        match now.filter(Entry::usable) {
+            // Overtaken already: its successor wakes it.
+            Some(now) if now.paused_since().is_some() && now.generation == entry.generation => {
+                self.wake_for(ask, &now).await
+            }
+            Some(now) if seen != Answer::Gone => Ok(Some(as_given(entry, now))),
             _ => Ok(None),
         }
     }
@@ -143,9 +146,7 @@ impl Governor {
         };
         let now = self.ledger.entry(&entry.marker).await.map_err(|error| unavailable(&error))?;
         let now = now.filter(|now| woken && now.usable());
-        // Waking takes its time. Whoever has taken the sandbox over meanwhile is not told of here: a holder that was
-        // overtaken gets what it was given, and finds itself fenced out.
-        Ok(now.map(|now| Entry { generation: entry.generation, lease: entry.lease.clone(), ..now }))
+        Ok(now.map(|now| as_given(entry, now)))
     }
 
     /// Waits until a create on its way is born, or has come to nothing.
@@ -217,6 +218,12 @@ impl Governor {
             "this lease was released or overtaken and never acts again; acquire with a new lease_id";
         Refusal::new(Reason::LeaseSealed, message)
     }
+}
+
+/// The sandbox as it is now, under what its holder was given. Asking and waking take their time: whoever has taken the
+/// sandbox over meanwhile is not told of here, and a holder that was overtaken finds itself fenced out.
+fn as_given(given: &Entry, now: Entry) -> Entry {
+    Entry { generation: given.generation, lease: given.lease.clone(), ..now }
 }
 
 fn mismatch() -> Refusal {
