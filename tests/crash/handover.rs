@@ -63,7 +63,7 @@ fn a_warden_killed_at_any_step_of_a_reuse_leaves_the_sandbox_to_whoever_asks_aga
             world.reconcile();
             world.check_settled(name);
         });
-        assert_eq!(steps, if paused { 3 } else { 1 }, "{what}");
+        assert_eq!(steps, if paused { 4 } else { 1 }, "{what}");
     }
 }
 

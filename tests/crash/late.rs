@@ -49,10 +49,10 @@ fn a_delete_of_an_earlier_generation_is_fenced_and_counted_and_one_of_the_presen
 
     let second = acquire(&world, "lease-b", 86_400).unwrap();
     assert!(generation(&second) > resumed.generation.0);
-    let refused = "cubewarden_decisions_total{decision=\"refuse\"}";
-    let before = metric(&world, refused);
+    let fenced = "cubewarden_decisions_total{decision=\"fenced\"}";
+    let before = metric(&world, fenced);
     assert_eq!(status(&world, delete(&world, &held.qualified)), 404);
-    assert_eq!((deletes_of(&world, &held.id), metric(&world, refused) - before), (0, 1));
+    assert_eq!((deletes_of(&world, &held.id), metric(&world, fenced) - before), (0, 1));
     let present = second.json()["sandbox"]["sandboxID"].as_str().unwrap().to_owned();
     assert_eq!(status(&world, delete(&world, &present)), 204);
     assert_eq!((deletes_of(&world, &held.id), world.alive().len()), (1, 0));
