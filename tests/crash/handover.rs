@@ -55,11 +55,11 @@ fn a_warden_killed_at_any_step_of_a_reuse_leaves_the_sandbox_to_whoever_asks_aga
             assert_eq!((again.status.as_u16(), again.text("sandbox_id")), (200, held.id.clone()), "{name}");
             let entry = world.entry_of(&held.id).unwrap();
             assert_eq!((entry.holders, entry.paused_since()), (2, None), "{name}");
-            let stale = SandboxRef {
+            let before = SandboxRef {
                 id: entry.sandbox.clone().unwrap(),
                 generation: Some(Generation(entry.generation.0 - 1)),
             };
-            comes_late(name, world, &Held { qualified: stale.to_string(), ..held });
+            comes_late(name, world, &Held { qualified: before.to_string(), ..held });
             world.reconcile();
             world.check_settled(name);
         });

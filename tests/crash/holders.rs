@@ -251,8 +251,8 @@ fn a_warden_killed_while_a_collector_and_an_owner_meet_leaves_the_owner_with_one
             let late = SandboxRef::parse(&given).unwrap();
             // The first holder's clean-up, by every generation that is not the present one.
             let current = world.entry_of(&given).unwrap().generation;
-            let stale = SandboxRef { generation: Some(cubewarden::ids::Generation(current.0 - 1)), ..late };
-            let call = delete(world, &stale.to_string());
+            let before = SandboxRef { generation: Some(cubewarden::ids::Generation(current.0 - 1)), ..late };
+            let call = delete(world, &before.to_string());
             assert_eq!(world.finish(call).unwrap().status, 404, "{name}");
             world.reconcile();
             world.check_settled(name);
