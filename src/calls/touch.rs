@@ -21,7 +21,7 @@ use crate::cube::profile::Probe;
 use crate::cube::transport::TransportError;
 use crate::ids::SandboxRef;
 use crate::ledger::{Began, Beginning, LedgerError};
-use crate::rules::delete::{Reach, Shown};
+use crate::rules::delete::Reach;
 use crate::rules::entry::{Effect, Entry};
 use crate::rules::policy::UnprovenDelete;
 use crate::time::UnixMillis;
@@ -38,13 +38,11 @@ pub(super) struct Touch<'a> {
 }
 
 impl Touch<'_> {
-    /// A holder that was overtaken: whoever pauses must not think that it paused itself (409 would say so).
-    fn fenced(&self, shown: &Shown) -> Refusal {
-        let Call::Sandbox { act: Act::Pause, .. } = &self.call else {
-            return fencing::stale(self.sandbox, shown);
-        };
-        let message = "this id is of an earlier holder; nothing was paused, get the sandbox anew";
-        Refusal::new(Reason::FencedPause, message)
+    fn act(&self) -> Option<&Act> {
+        match &self.call {
+            Call::Sandbox { act, .. } => Some(act),
+            _ => None,
+        }
     }
 
     /// Several holders, and the caller does not show which one it is. Where such deletes are deferred, a shorter end is
@@ -103,7 +101,7 @@ impl Governor {
         let operation = match began.map_err(|error| unavailable(&error))? {
             Began::Registered(operation) => operation,
             Began::Dead => return Err(answers::no_such(touch.sandbox.id.as_str())),
-            Began::Fenced => return Err(touch.fenced(&shown)),
+            Began::Fenced => return Err(self.fenced(touch.sandbox, &shown, touch.act())),
             Began::Unproven => return touch.unproven(entry),
         };
         let answer = self.send(touch).await;

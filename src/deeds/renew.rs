@@ -1,12 +1,13 @@
 //! Renewing a leased sandbox at Cube, and reading back whether Cube heeded it.
 
+use std::time::Duration;
+
 use super::Deeds;
+use crate::cube::api::SandboxState;
 use crate::cube::client::{Credential, Seen};
 use crate::ledger::LedgerError;
-use crate::rules::entry::Entry;
+use crate::rules::entry::{Activity, Entry};
 use crate::time::UnixMillis;
-
-use std::time::Duration;
 
 /// So much may the end that Cube shows be before the one that was asked for: its clock and the way there.
 const SLACK: Duration = Duration::from_secs(10);
@@ -51,6 +52,10 @@ impl Deeds {
             Seen::Absent => {
                 self.ledger.not_found(&entry.marker).await?;
                 return Ok(Renewal::Gone);
+            }
+            Seen::Here(detail) if detail.listed.state == SandboxState::Paused => {
+                self.ledger.observed(&entry.marker, Activity::Paused(now), now).await?;
+                return Ok(Renewal::NotNeeded);
             }
             Seen::Here(detail) => Ok(detail.listed.end_at),
             Seen::Unclear(why) => Err(why),

@@ -119,6 +119,8 @@ labels!(
         Allow = "allow",
         /// It may not.
         Refuse = "refuse",
+        /// It may not, and so nothing else: it was asked for by a holder that was overtaken.
+        Fenced = "fenced",
         /// Not now.
         Later = "later",
         /// A claim was given up; it may end once nobody has one and nothing keeps it.

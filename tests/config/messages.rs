@@ -214,10 +214,6 @@ fn a_variable_that_should_hold_a_key_must_hold_one() {
 #[test]
 fn what_this_version_does_not_have_is_refused_and_not_ignored() {
     check(
-        "[bucket_defaults]\nreuse = true\n[[bucket]]\nnamespace = \"a\"\nenv = \"b\"",
-        "bucket_defaults: reuse is true here: this version does not reuse sandboxes yet; wanted reuse = false",
-    );
-    check(
         "[upstream]\nurl = \"https://cube\"",
         r#"upstream.url = "https://cube": this version reaches Cube by http only; wanted http://"#,
     );
@@ -244,10 +240,7 @@ fn what_waits_for_a_later_version_is_told_once_for_each_value_and_defaults_are_n
     let mut expected = [
         waits("collector.confirmations = 3", "the collector"),
         waits("write_path.max_writes = 9", "the write-path guard"),
-        waits("bucket_defaults.unproven_delete = \"refuse\"", "the reuse of sandboxes"),
-        waits("bucket_defaults.template = \"t\"", "leases"),
         waits("env_defaults.prod.retention = \"24h\"", "the collector"),
-        waits("bucket.a.b/prod.light_template = \"l\"", "leases"),
     ];
     let mut said = told(set);
     said.sort();
