@@ -229,8 +229,10 @@ impl Governor {
             self.deeds.keep(&marker, loan);
             return Err(outcome_unknown(&marker));
         }
-        let entry = match self.ledger.done(&marker, &birth).await {
-            Ok(Some(entry)) if entry.usable() => entry,
+        let lease = wish.plan.as_ref().map(|plan| &plan.id);
+        let entry = match self.ledger.done(&marker, &birth, lease).await {
+            // Found and taken by another holder while this answer was on its way: its generation is not this caller's.
+            Ok(Some(entry)) if entry.usable() && entry.is_held_by(lease) => entry,
             Ok(_) => return Err(outcome_unknown(&marker)),
             Err(error) => {
                 settled(Err(error));

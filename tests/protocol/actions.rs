@@ -79,10 +79,12 @@ impl World {
         }
     }
 
-    /// A request arrives in time or never; a look is written down while it is fresh.
+    /// A request arrives in time or never; what was seen of a sandbox is written down while it is fresh. The answer to a
+    /// create or another call may stay with a warden that is slow for as long as it likes.
     fn holds_the_clock(&self) -> bool {
         let late = |message: &Message| {
-            matches!(message.cargo, Cargo::Request(_)) && message.sent + FLIGHT <= self.now
+            let must = matches!((message.cargo, message.by), (Cargo::Request(_), _) | (_, Some((_, Task::Kill(_)))));
+            must && message.sent + FLIGHT <= self.now
         };
         let stale = |step: &Step| matches!(step, Step::Saw { began, .. } if began + FLIGHT <= self.now);
         self.wire.iter().any(late) || self.wardens.iter().any(|warden| warden.doing.values().any(stale))

@@ -125,7 +125,7 @@ impl World {
         };
         match step {
             Step::Ask => !on_its_way(),
-            Step::Await(_) => false,
+            Step::Await(_) | Step::Strike(_) => false,
             _ => true,
         }
     }
@@ -156,7 +156,7 @@ impl World {
                     Err(_) => None,
                 }
             }
-            Step::Await(_) | Step::Listed { .. } | Step::Saw { .. } | Step::Sure(_) => return,
+            Step::Await(_) | Step::Strike(_) | Step::Listed { .. } | Step::Saw { .. } | Step::Sure(_) => return,
         };
         match next {
             Some(next) => {
@@ -231,9 +231,10 @@ impl World {
         match answer {
             Answer::Done => {
                 let birth = Birth { sandbox: names::sandbox(i), answer: None, deadline: Some(at(self.now + LENGTH)) };
+                let lease = setup.reuse.map(|_| names::lease(i));
                 let leaves = setup.wishes[usize::from(i)].2 == Wish::CreateAndLeave;
                 let born = self.ledger.apply(i, |entry| {
-                    let born = entry.answered(birth, now, &timing)?;
+                    let born = entry.answered(birth, lease.as_ref(), now, &timing)?;
                     if leaves { born.condemn(Actor::Abandoned, now) } else { Ok(born) }
                 });
                 if born && !leaves {
@@ -286,7 +287,7 @@ impl World {
 
     /// The answer to a DELETE of ours.
     pub(super) fn killed(&mut self, setup: &Setup, w: usize, n: N, answer: Answer) {
-        self.wardens[w].doing.remove(&Task::Kill(n));
+        let Some(Step::Strike(before)) = self.wardens[w].doing.remove(&Task::Kill(n)) else { return };
         let report = match answer {
             Answer::Done => Report::Proof(Proof::Deleted),
             Answer::NotFound | Answer::Refused => Report::Proof(Proof::DeleteNotFound),
@@ -294,6 +295,6 @@ impl World {
             Answer::Unknown if self.exists(n) => Report::Unclear,
             Answer::Unknown => Report::Proof(Proof::GetNotFound),
         };
-        self.kill_tried(setup, n, report);
+        self.kill_tried(setup, n, &before, report);
     }
 }

@@ -1,6 +1,8 @@
 //! The properties, and the world as the checker walks it.
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use std::collections::BTreeMap;
+
+use stateright::{Checker, HasDiscoveries, Model, Path, Property};
 
 use super::actions::Action;
 use super::setup::{FLIGHT, Setup};
@@ -94,18 +96,19 @@ fn settles(setup: &Setup, mut world: World) -> bool {
 /// What a run came to.
 pub(super) struct Walk {
     pub(super) states: usize,
-    /// The name of the first property that fails, and the shortest way there.
-    pub(super) failure: Option<(&'static str, String)>,
+    /// The properties that fail, each with the shortest way there.
+    pub(super) failures: BTreeMap<&'static str, String>,
 }
 
 /// Walks every state, or until a property fails.
 pub(super) fn walk(setup: Setup) -> Walk {
-    let most = std::env::var("MOST").ok().and_then(|m| m.parse().ok()).unwrap_or(150_000usize); let checker = setup.checker().target_state_count(most).timeout(std::time::Duration::from_secs(10)).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-    let failure = checker.discoveries().into_iter().next().map(|(name, path)| {
+    let checker = setup.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let told = |path: Path<World, Action>| {
         let steps: Vec<String> = path.into_actions().iter().map(|action| format!("  {action:?}")).collect();
-        (name, steps.join("\n"))
-    });
-    eprintln!("done: {} generated {} depth {}", checker.is_done(), checker.state_count(), checker.max_depth()); Walk { states: checker.unique_state_count(), failure }
+        steps.join("\n")
+    };
+    let failures = checker.discoveries().into_iter().map(|(name, path)| (name, told(path))).collect();
+    Walk { states: checker.unique_state_count(), failures }
 }
 
 const _: () = assert!(FLIGHT == 1, "the lengths of time in `Setup::timing` follow from it");

@@ -49,7 +49,7 @@ impl World {
         self.wire.remove(&message);
         let answer = self.carried_out(request, whim);
         if message.by.is_some() {
-            self.wire.insert(Message { sent: 0, cargo: Cargo::Answer(answer), ..message });
+            self.wire.insert(Message { sent: self.now, cargo: Cargo::Answer(answer), ..message });
         }
     }
 

@@ -161,9 +161,12 @@ impl World {
             if blind { Decision::Allow } else { delete::decide(actor, shown, &seen, now, &timing) };
         match decision {
             Decision::Allow => match seen.condemn(actor, now) {
-                Ok(next) => {
+                Ok(mut next) => {
                     self.watch(setup, n, actor, by);
-                    self.ledger.put(n, Entry { operations: entry.operations, ..next });
+                    if setup.is(Broken::CondemnIgnoresOperations) {
+                        next.operations = entry.operations;
+                    }
+                    self.ledger.put(n, next);
                     Condemned::Yes
                 }
                 Err(_) => Condemned::No,
@@ -187,7 +190,7 @@ impl World {
     }
 
     /// Writes down how a try to kill went.
-    pub(super) fn kill_tried(&mut self, setup: &Setup, n: N, report: Report) {
+    pub(super) fn kill_tried(&mut self, setup: &Setup, n: N, before: &Entry, report: Report) {
         let (now, timing) = (self.time(), setup.timing());
         self.ledger.apply(n, |entry| {
             let struck = match report {
@@ -199,7 +202,7 @@ impl World {
             let Report::Proof(proof) = report else {
                 return entry.kill_failed(KillFailure::Failed, now, &timing);
             };
-            match buried(setup, entry.clone(), proof, now, &timing) {
+            match buried(setup, entry.clone(), before, proof, now, &timing) {
                 Err(Unfit::Busy) => {
                     let wait = std::time::Duration::from_secs(1);
                     entry.kill_failed(KillFailure::InFlight { wait }, now, &timing)
@@ -214,7 +217,7 @@ impl World {
     pub(super) fn not_found(&mut self, setup: &Setup, n: N) {
         let (now, timing) = (self.time(), setup.timing());
         let Some(entry) = self.ledger.entry(n).filter(Entry::usable) else { return };
-        let gone = buried(setup, entry.clone(), Proof::GetNotFound, now, &timing);
+        let gone = entry.clone().absent(Proof::GetNotFound, now, &timing);
         let again = Entry { due: Some(now.plus(timing.search)), ..entry };
         self.ledger.put(n, gone.unwrap_or(again));
     }
@@ -230,7 +233,7 @@ impl World {
     fn watch(&mut self, setup: &Setup, n: N, actor: Actor, by: Option<Client>) {
         let ghost = self.ghosts.get(&n).copied().unwrap_or_default();
         if !actor.yields() {
-            if ghost.holder.is_some() && by != ghost.holder {
+            if ghost.holder.is_some() && by != ghost.holder && self.exists(n) {
                 self.breached(Breach::SuccessorHit);
             }
             return;
@@ -254,13 +257,14 @@ impl World {
 
 fn buried(
     setup: &Setup,
-    mut entry: Entry,
+    entry: Entry,
+    before: &Entry,
     proof: Proof,
     now: UnixMillis,
     timing: &Timing,
 ) -> Result<Entry, Unfit> {
     if setup.is(Broken::ProofDespiteOperations) {
-        entry.operations.clear();
+        return entry.absent(proof, now, timing);
     }
-    entry.absent(proof, now, timing)
+    entry.ended(before, proof, now, timing)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cubewarden::ids::{Generation, SandboxId};
 use cubewarden::rules::colour::{Ceilings, Colour, colour};
 use cubewarden::rules::delete::Shown;
-use cubewarden::rules::entry::{Activity, Actor, Birth, Entry, Origin, Proof, State};
+use cubewarden::rules::entry::{Activity, Actor, Birth, Entry, Lease, Origin, Proof, State};
 use cubewarden::rules::listing::{self, Answer, Missing};
 
 use super::ledger::{Condemned, fresh};
@@ -16,9 +16,11 @@ use super::world::{Life, Mark, N, Request, Sandbox, Step, Task, Trust, World, at
 impl World {
     /// Tries to kill what is condemned.
     pub(super) fn kill(&mut self, w: usize, n: N) {
-        let condemned = self.ledger.entries.get(&n).is_some_and(|entry| entry.kill().is_some());
-        if condemned && !self.wardens[w].doing.contains_key(&Task::Kill(n)) {
-            self.wardens[w].doing.insert(Task::Kill(n), Step::Await(n));
+        let condemned = self.ledger.entries.get(&n).filter(|entry| entry.kill().is_some()).cloned();
+        if let Some(before) = condemned
+            && !self.wardens[w].doing.contains_key(&Task::Kill(n))
+        {
+            self.wardens[w].doing.insert(Task::Kill(n), Step::Strike(before));
             self.send((w, Task::Kill(n)), Request::Delete(n));
         }
     }
@@ -282,7 +284,8 @@ impl World {
             };
             for n in warden.doing.iter().filter_map(sent) {
                 if !self.ledger.entries.contains_key(&n) {
-                    self.ledger.put(n, fresh(n, warden.instance, Generation(now.0), None, now));
+                    let lease = setup.reuse.map(|keeper| Lease::new(names::lease(n), keeper, None, now));
+                    self.ledger.put(n, fresh(n, warden.instance, Generation(now.0), lease, now));
                     self.ledger.apply(n, |entry| entry.dispatch(now, &timing));
                 }
             }

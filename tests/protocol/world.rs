@@ -175,6 +175,8 @@ pub(super) enum Step {
     Wake(N, Generation),
     /// It has sent something and waits.
     Await(N),
+    /// It has sent a DELETE, when this was the entry.
+    Strike(Kept),
     /// It has a list from then.
     Listed { began: u64, shown: BTreeSet<N> },
     /// It has seen this of a sandbox then (`None`: a 404).

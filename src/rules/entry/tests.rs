@@ -354,3 +354,31 @@ fn what_was_asked_before_the_last_call_or_during_one_is_out_of_date() {
     assert_eq!(touched.clone().seen(Activity::Paused(over), later, later), touched);
     assert_eq!(touched.seen(Activity::Paused(over), over, over).paused_since(), Some(over));
 }
+
+#[test]
+fn a_listing_from_before_the_create_can_have_arrived_is_no_miss() {
+    let t = timing();
+    let ambiguous = || reserved(None).dispatch(START, &t).unwrap().lose(START).unwrap();
+    let missed = |times: [u64; 3]| {
+        let miss = |entry: Entry, at: u64| entry.missed(START.plus(Duration::from_secs(at)), &t).unwrap();
+        times.into_iter().fold(ambiguous(), miss).charged()
+    };
+    assert!(missed([1, 44, 600]), "two of them say nothing");
+    assert!(!missed([45, 50, 600]));
+    assert!(missed([45, 50, 599]), "not yet");
+}
+
+#[test]
+fn a_try_to_kill_that_began_while_a_call_was_under_way_proves_nothing_though_the_call_has_ended() {
+    let (t, second) = (timing(), Duration::from_secs(1));
+    let call = Operation {
+        id: OperationId::new(&"d".repeat(16)).unwrap(),
+        kind: "connect".to_owned(),
+        until: START.plus(second * 100),
+    };
+    let before = live(false).begin(call.clone(), START).unwrap().condemn(Actor::Client, START).unwrap();
+    let after = before.clone().end(&call.id, Effect::Running, START, &t);
+    let ended = |before: &Entry| after.clone().ended(before, Proof::Deleted, START.plus(second), &t);
+    assert_eq!(ended(&before), Err(Unfit::Busy));
+    assert!(ended(&after).is_ok_and(|gone| !gone.charged()), "the next try does");
+}
