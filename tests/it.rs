@@ -11,6 +11,7 @@ mod cube;
 mod cube_answers;
 mod ledger;
 mod process;
+mod protocol;
 mod proxy;
 mod pure;
 mod redis;

@@ -64,8 +64,9 @@ impl Ledger {
         birth: &Birth,
     ) -> Result<Option<Entry>, LedgerError> {
         let timing = self.settings.timing;
-        let born =
-            |entry: Entry, now| entry.answered(birth.clone(), None, now, &timing)?.condemn(Actor::Abandoned, now);
+        let born = |entry: Entry, now| {
+            entry.answered(birth.clone(), None, now, &timing)?.condemn(Actor::Abandoned, now)
+        };
         let entry = self.give_birth(marker, birth, born).await?;
         self.wake();
         Ok(entry)

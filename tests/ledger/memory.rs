@@ -239,7 +239,10 @@ async fn a_try_to_kill_what_another_has_proven_gone_changes_nothing() {
         let marker = two.live().await;
         two.find().await;
         two.one.condemn(&marker, Actor::Client, &Shown::nothing(), "DELETE").await.unwrap();
-        two.other.kill_tried(&entry(&two.other, &marker).await, KillReport::Proof(Proof::Deleted), "").await.unwrap();
+        two.other
+            .kill_tried(&entry(&two.other, &marker).await, KillReport::Proof(Proof::Deleted), "")
+            .await
+            .unwrap();
         let gone = entry(&two.other, &marker).await;
         assert_eq!(two.one.kill_tried(&gone, report, "").await.unwrap(), None);
         assert_eq!(entry(&two.other, &marker).await, gone);

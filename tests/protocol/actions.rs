@@ -83,7 +83,8 @@ impl World {
     /// create or another call may stay with a warden that is slow for as long as it likes.
     fn holds_the_clock(&self) -> bool {
         let late = |message: &Message| {
-            let must = matches!((message.cargo, message.by), (Cargo::Request(_), _) | (_, Some((_, Task::Kill(_)))));
+            let must =
+                matches!((message.cargo, message.by), (Cargo::Request(_), _) | (_, Some((_, Task::Kill(_)))));
             must && message.sent + FLIGHT <= self.now
         };
         let stale = |step: &Step| matches!(step, Step::Saw { began, .. } if began + FLIGHT <= self.now);

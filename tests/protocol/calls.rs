@@ -31,7 +31,8 @@ impl World {
         match (asked.2, grip) {
             (Wish::Create | Wish::CreateAndLeave, _) => {
                 let room = setup.is(Broken::CountThenTake) && self.has_room(setup);
-                let first = if setup.reuse.is_some() { Step::Ask } else { Step::Reserve { held: None, room } };
+                let first =
+                    if setup.reuse.is_some() { Step::Ask } else { Step::Reserve { held: None, room } };
                 self.wardens[w].doing.insert(Task::Wish(i), first);
             }
             (Wish::Connect(id), Some(grip)) => {
@@ -80,12 +81,16 @@ impl World {
         let Some(lease) = grip.lease.map(names::lease) else { return false };
         let holds = |entry: &Entry| entry.lease.as_ref().is_some_and(|held| held.id == lease);
         let named = self.ledger.holding.is_some_and(|(n, _)| n == grip.n);
-        named && !self.ledger.sealed.contains(&lease) && self.ledger.entry(grip.n).is_some_and(|entry| holds(&entry))
+        named
+            && !self.ledger.sealed.contains(&lease)
+            && self.ledger.entry(grip.n).is_some_and(|entry| holds(&entry))
     }
 
     fn release(&mut self, setup: &Setup, client: Client, grip: Grip) {
         let shown = Shown { lease: grip.lease.map(names::lease), ..Shown::nothing() };
-        if self.held_by(grip) && self.condemn(setup, grip.n, (Actor::Holder, Some(client)), &shown) == Condemned::Yes {
+        if self.held_by(grip)
+            && self.condemn(setup, grip.n, (Actor::Holder, Some(client)), &shown) == Condemned::Yes
+        {
             if setup.is(Broken::ReleaseFreesAtOnce) {
                 self.ledger.slots.remove(&grip.n);
             }
@@ -107,7 +112,8 @@ impl World {
             refused @ (Decision::Fenced | Decision::Unproven) => return Err(refused),
             _ => {}
         }
-        let operation = Operation { id: names::operation(i), kind: String::new(), until: now.plus(OPERATION) };
+        let operation =
+            Operation { id: names::operation(i), kind: String::new(), until: now.plus(OPERATION) };
         if !self.ledger.apply(n, |entry| entry.begin(operation, now)) {
             return Err(Decision::NotFound);
         }
@@ -156,7 +162,9 @@ impl World {
                     Err(_) => None,
                 }
             }
-            Step::Await(_) | Step::Strike(_) | Step::Listed { .. } | Step::Saw { .. } | Step::Sure(_) => return,
+            Step::Await(_) | Step::Strike(_) | Step::Listed { .. } | Step::Saw { .. } | Step::Sure(_) => {
+                return;
+            }
         };
         match next {
             Some(next) => {
@@ -230,7 +238,8 @@ impl World {
         let (now, timing) = (self.time(), setup.timing());
         match answer {
             Answer::Done => {
-                let birth = Birth { sandbox: names::sandbox(i), answer: None, deadline: Some(at(self.now + LENGTH)) };
+                let birth =
+                    Birth { sandbox: names::sandbox(i), answer: None, deadline: Some(at(self.now + LENGTH)) };
                 let lease = setup.reuse.map(|_| names::lease(i));
                 let leaves = setup.wishes[usize::from(i)].2 == Wish::CreateAndLeave;
                 let born = self.ledger.apply(i, |entry| {

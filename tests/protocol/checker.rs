@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stateright::{Checker, HasDiscoveries, Model, Path, Property};
 
 use super::actions::Action;
-use super::setup::{FLIGHT, Setup};
+use super::setup::Setup;
 use super::world::{N, World};
 
 /// Ledger and Cube agree after so many honest ticks, whatever was left half done.
@@ -79,7 +79,9 @@ fn settles(setup: &Setup, mut world: World) -> bool {
         world.possible(&honest, &mut possible);
         let once_a_tick = |action: &&Action| !done.contains(*action) && !matches!(action, Action::Drop(_));
         let next = possible.iter().filter(|action| **action != Action::Tick).find(once_a_tick);
-        let Some(next) = next.or(possible.first().filter(|first| **first == Action::Tick)).cloned() else { break };
+        let Some(next) = next.or(possible.first().filter(|first| **first == Action::Tick)).cloned() else {
+            break;
+        };
         if next == Action::Tick {
             done.clear();
         } else {
@@ -110,5 +112,3 @@ pub(super) fn walk(setup: Setup) -> Walk {
     let failures = checker.discoveries().into_iter().map(|(name, path)| (name, told(path))).collect();
     Walk { states: checker.unique_state_count(), failures }
 }
-
-const _: () = assert!(FLIGHT == 1, "the lengths of time in `Setup::timing` follow from it");

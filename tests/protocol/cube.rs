@@ -77,7 +77,8 @@ impl World {
             }),
             Request::Pause(n) => self.shaped(n, false, |sandbox| sandbox.life = Life::Paused),
             Request::Delete(n) => {
-                let meant = self.ledger.entry(n).is_some_and(|entry| entry.kill().is_some() || !entry.charged());
+                let meant =
+                    self.ledger.entry(n).is_some_and(|entry| entry.kill().is_some() || !entry.charged());
                 if !(meant || self.was_lost()) && self.exists(n) {
                     self.breached(Breach::KilledWithoutIntent);
                 }

@@ -70,7 +70,13 @@ impl Ledger {
 }
 
 /// An entry as a create begins it.
-pub(super) fn fresh(n: N, instance: u8, generation: Generation, lease: Option<Lease>, now: UnixMillis) -> Entry {
+pub(super) fn fresh(
+    n: N,
+    instance: u8,
+    generation: Generation,
+    lease: Option<Lease>,
+    now: UnixMillis,
+) -> Entry {
     let names = names();
     Entry {
         marker: names.markers[usize::from(n)].clone(),

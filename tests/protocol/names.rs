@@ -3,9 +3,7 @@
 
 use std::sync::LazyLock;
 
-use cubewarden::ids::{
-    Bucket, InstanceId, LeaseId, Marker, OperationId, OwnerId, SandboxId, UpstreamName,
-};
+use cubewarden::ids::{Bucket, InstanceId, LeaseId, Marker, OperationId, OwnerId, SandboxId, UpstreamName};
 
 use super::world::N;
 

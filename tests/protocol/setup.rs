@@ -94,8 +94,8 @@ pub(super) enum Broken {
     AbsenceFrees,
     /// A create without an answer gives its slot back.
     LostAnswerFrees,
-    /// Three misses are enough, however early.
-    NoHorizon,
+    /// A list from before the create can have arrived counts as a miss.
+    EarlyMissesCount,
     /// A 404 is believed whatever its age.
     NewbornBelieved,
     /// The limit is checked in one step and the slot taken in another.
@@ -138,9 +138,9 @@ impl Setup {
         let seconds = Duration::from_secs;
         Timing {
             reserved: seconds(1),
-            settle: seconds(2),
+            settle: seconds(if self.is(Broken::EarlyMissesCount) { 0 } else { 2 }),
             search: seconds(1),
-            horizon: seconds(if self.is(Broken::NoHorizon) { 0 } else { 3 }),
+            horizon: seconds(3),
             claim: seconds(1),
             root_fresh: seconds(1),
             newborn: seconds(if self.is(Broken::NewbornBelieved) { 0 } else { 2 }),

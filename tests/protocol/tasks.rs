@@ -70,7 +70,8 @@ impl World {
         if denied {
             self.luck.lies -= 1;
         }
-        let life = self.cube.get(&n).filter(|sandbox| sandbox.exists() && !denied).map(|sandbox| sandbox.life);
+        let life =
+            self.cube.get(&n).filter(|sandbox| sandbox.exists() && !denied).map(|sandbox| sandbox.life);
         self.wardens[w].doing.insert(Task::Look(n), Step::Saw { began: self.now, life });
     }
 
@@ -85,7 +86,9 @@ impl World {
     /// Whether a list could tell anything.
     pub(super) fn may_list(&self) -> bool {
         let entries = &self.ledger.entries;
-        let lost = entries.iter().any(|(n, entry)| matches!(entry.state, State::Ambiguous { .. }) && self.is_due(*n));
+        let lost = entries
+            .iter()
+            .any(|(n, entry)| matches!(entry.state, State::Ambiguous { .. }) && self.is_due(*n));
         let unknown = self.existing().iter().any(|n| !self.ledger.slots.contains(n));
         let could_lie = self.luck.lies > 0 && entries.values().any(|entry| entry.usable());
         lost || unknown || could_lie
@@ -139,7 +142,8 @@ impl World {
             None if self.ledger.trust == Trust::Whole => {}
             None => self.import(setup, n, sandbox),
             Some(State::Ambiguous { .. }) => {
-                let birth = Birth { sandbox: names::sandbox(n), answer: None, deadline: Some(at(sandbox.ends)) };
+                let birth =
+                    Birth { sandbox: names::sandbox(n), answer: None, deadline: Some(at(sandbox.ends)) };
                 self.ledger.apply(n, |entry| entry.found(birth, now, &timing));
             }
             Some(State::Gone { at: when, .. }) if when < at(began) => self.raise(n, sandbox),
@@ -304,4 +308,3 @@ fn activity(life: Life, since: u64) -> Activity {
 fn as_shown(numbers: &BTreeSet<N>) -> listing::Shown {
     numbers.iter().map(|n| -> (SandboxId, Option<String>) { (names::sandbox(*n), None) }).collect()
 }
-

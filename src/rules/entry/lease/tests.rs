@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::super::tests::live;
-use super::super::{Activity, Actor};
+use super::super::{Activity, Actor, Birth};
 use super::*;
 use crate::rules::delete::{Decision, Shown, decide};
 
