@@ -133,8 +133,7 @@ impl Entry {
         Ok(self.reschedule(timing))
     }
 
-    /// A trusted listing did not show it. Three of them after the last moment at which the create could still arrive, the
-    /// last at least `horizon` after dispatch: it never came.
+    /// A trusted listing did not show it. Three of them, the last at least `horizon` after dispatch: it never came.
     ///
     /// # Errors
     /// [`Unfit`] unless ambiguous.
@@ -142,8 +141,7 @@ impl Entry {
         let State::Ambiguous { misses } = self.state else { return Err(self.unfit()) };
         let dispatched = self.dispatched.unwrap_or(self.asked);
         let horizon = dispatched.plus(timing.horizon);
-        // What is not there before it can be says nothing.
-        let misses = misses.saturating_add(u32::from(now >= dispatched.plus(timing.settle)));
+        let misses = misses.saturating_add(1);
         if misses >= 3 && now >= horizon {
             return Ok(self.bury(Proof::NeverCame, now, timing));
         }
