@@ -13,6 +13,7 @@ mod guard;
 mod ledger;
 mod lost;
 mod process;
+mod protocol;
 mod proxy;
 mod pure;
 mod redis;
