@@ -6,6 +6,7 @@ mod bad_input;
 mod calls;
 mod config;
 mod conformance;
+mod console;
 mod crash;
 mod cube;
 mod cube_answers;

@@ -1,4 +1,4 @@
-//! What answers look like: JSON for people's tools, never cached, never taken for a page.
+//! What answers look like: JSON for people's tools, never cached, never taken for anything else.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -37,7 +37,7 @@ pub(super) fn failure(failure: &Failure) -> Response<Bytes> {
         }
         Failure::NoSuchPath => (
             StatusCode::NOT_FOUND,
-            "Served here: /healthz, /readyz, /metrics, /v1/admin/buckets, /v1/admin/sandboxes, \
+            "Served here: / (the console), /healthz, /readyz, /metrics, /v1/admin/buckets, /v1/admin/sandboxes, \
              /v1/admin/decisions, /v1/admin/explain/{sandbox id or marker}."
                 .to_owned(),
         ),

@@ -7,6 +7,7 @@ mod access;
 mod answers;
 mod breaker;
 mod buckets;
+mod console;
 mod decisions;
 mod health;
 mod listener;
@@ -89,14 +90,19 @@ impl Admin {
 
     async fn route(&self, head: &Parts) -> Result<Response<Bytes>, Failure> {
         let path = head.uri.path();
+        // Nor is the page one: what it shows, it asks for with the operator's token.
+        let page = console::file(path);
         // Whoever watches over processes has no secrets.
-        let open = matches!(path, "/healthz" | "/readyz");
+        let open = matches!(path, "/healthz" | "/readyz") || page.is_some();
         if !open && !access::granted(self.token.as_ref(), &head.headers) {
             return Err(Failure::Unauthenticated);
         }
         let known = open || is_known(path);
         if known && !matches!(head.method, Method::GET | Method::HEAD) {
             return Err(Failure::Method);
+        }
+        if let Some(page) = page {
+            return Ok(page);
         }
         let query = head.uri.query().unwrap_or_default();
         match path {

@@ -1,5 +1,7 @@
 //! `/v1/admin/sandboxes`: who holds what. `/v1/admin/explain/{name}`: one of them, with everything decided about it.
 
+use std::convert::Infallible;
+
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -22,9 +24,10 @@ const MOST_DECISIONS: usize = 200;
 impl Admin {
     /// What holds a slot, in the order of the markers.
     pub(super) async fn sandboxes(&self, query: &str) -> Result<Response<Bytes>, Failure> {
-        let query = Query::read(query, &["bucket", "owner", "state", "limit", "after"])?;
+        let query = Query::read(query, &["bucket", "owner", "search", "state", "limit", "after"])?;
         let bucket = query.get("bucket", Bucket::parse)?;
         let owner = query.get("owner", OwnerId::new)?;
+        let search = query.get("search", |text| Ok::<_, Infallible>(text.to_lowercase()))?;
         let state = query.get("state", state_name)?;
         let after = query.get("after", Marker::new)?;
         let limit = query.limit(USUAL, MOST)?;
@@ -32,6 +35,7 @@ impl Admin {
         let (mut entries, corrupt) = self.ledger.charged(bucket.as_ref()).await?;
         entries.retain(|entry| {
             owner.as_ref().is_none_or(|owner| entry.owner == *owner)
+                && search.as_ref().is_none_or(|text| is_named(entry, text))
                 && state.is_none_or(|state| is_in(entry, state))
                 && after.as_ref().is_none_or(|after| entry.marker > *after)
         });
@@ -85,6 +89,17 @@ fn state_name(text: &str) -> Result<&'static str, String> {
 
 fn is_in(entry: &Entry, state: &str) -> bool {
     if state == "paused" { entry.paused_since().is_some() } else { entry.state.name() == state }
+}
+
+/// Whether one of its names has that (lower-case) text in it.
+fn is_named(entry: &Entry, text: &str) -> bool {
+    let names = [
+        Some(entry.owner.as_str()),
+        Some(entry.marker.as_str()),
+        entry.sandbox.as_ref().map(SandboxId::as_str),
+        entry.tenant.as_ref().map(TenantName::as_str),
+    ];
+    names.into_iter().flatten().any(|name| name.to_lowercase().contains(text))
 }
 
 /// An entry as the operator sees it. Cube's answer to the create is not shown: it holds the sandbox's token.
