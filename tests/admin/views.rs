@@ -204,6 +204,8 @@ async fn paths_methods_and_heads_are_answered_as_http_wants_it() {
     let (_cube, warden) = start(CONFIG).await;
     let admin = &warden.warden.admin;
     let known = [
+        "/",
+        "/console.js",
         "/healthz",
         "/readyz",
         "/metrics",
@@ -224,7 +226,7 @@ async fn paths_methods_and_heads_are_answered_as_http_wants_it() {
             );
         }
     }
-    for path in ["/", "/v1/admin", "/v1/admin/buckets/", "/sandboxes", "/healthz/x"] {
+    for path in ["/console", "/v1/admin", "/v1/admin/buckets/", "/sandboxes", "/healthz/x"] {
         for method in ["GET", "POST"] {
             let answer = ask(admin, method, path, &[]).await;
             let body: Value = serde_json::from_slice(answer.body()).unwrap();

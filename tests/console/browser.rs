@@ -97,10 +97,11 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true; a minute of real time is the bound.
+    /// Waits until an expression is true, and what it names is there; a minute of real time is the bound.
     pub(super) async fn until(&self, expression: &str) {
+        let asked = format!("(() => {{ try {{ return !!({expression}); }} catch {{ return false; }} }})()");
         for _ in 0..1200 {
-            if self.value(expression).await == true {
+            if self.value(&asked).await == true {
                 return;
             }
             WallClock.sleep(Duration::from_millis(50)).await;
@@ -140,11 +141,15 @@ impl Browser {
         std::fs::write(folder.join(format!("{name}.png")), bytes).unwrap();
     }
 
-    /// What the browser found wrong: violations of the policy, errors, exceptions, files that did not come.
+    /// What the browser found wrong: violations of the policy, errors, exceptions. Answers that are no success are the
+    /// page's to tell.
     pub(super) fn complaints(&self) -> Vec<String> {
         let events = self.events.lock().unwrap();
         let wrong = events.iter().filter(|event| match event["method"].as_str() {
-            Some("Log.entryAdded") => event["params"]["entry"]["level"] == "error",
+            Some("Log.entryAdded") => {
+                let entry = &event["params"]["entry"];
+                entry["level"] == "error" && entry["source"] != "network"
+            }
             Some("Runtime.exceptionThrown") => true,
             Some("Runtime.consoleAPICalled") => event["params"]["type"] == "error",
             _ => false,

@@ -12,6 +12,13 @@ const INK: &str = "Math.max(...getComputedStyle(document.body).color.match(/\\d+
 const FITS: &str = "document.documentElement.scrollWidth <= document.documentElement.clientWidth && \
     [...document.querySelectorAll('main *')].every((one) => one.getBoundingClientRect().right <= innerWidth + 1)";
 
+/// What a page that was open for an hour would have seen, for the pictures.
+const HISTORY: &str = "import('/charts.js').then(({ samples }) => { for (let ago = 1; ago < 60; ago += 0.2) { \
+    const bad = ago > 22 && ago < 31; \
+    samples.unshift({ at: Date.now() - ago * 60000, \
+        backlog: bad ? Math.round(4 * (31 - ago)) : ago <= 22 && ago > 14 ? Math.round(4.5 * (ago - 14)) : 0, \
+        create: bad && ago > 23 ? 'open' : bad ? 'half-open' : 'closed', delete: bad && ago < 29 ? 'open' : 'closed' }); } })";
+
 #[tokio::test]
 async fn it_can_be_read_in_the_dark_and_on_a_phone() {
     let stage = Stage::set(CONFIG).await;
@@ -24,8 +31,10 @@ async fn it_can_be_read_in_the_dark_and_on_a_phone() {
     stage.open().await;
     let browser = &stage.browser;
     browser.until(&format!("{ROWS} === 5 && document.querySelectorAll('#decisions li').length > 4")).await;
+    browser.value(HISTORY).await;
     browser.scheme("light").await;
     browser.until(&format!("{PAPER} > 200 && {INK} < 80")).await;
+    browser.until("!!document.querySelector('#breaker-chart .open')").await;
     assert_eq!(browser.value(FITS).await, true);
     browser.picture("light").await;
     browser.scheme("dark").await;

@@ -28,9 +28,7 @@ async fn bars_show_what_the_ledger_holds_and_follow_it() {
     assert_eq!(stage.warden.caller().delete(&format!("/sandboxes/{first}")).await.status, 204);
     browser.until(&format!("!{bar}.classList.contains('full') && {ROWS} === 3")).await;
     assert_eq!(browser.value(&share).await, 75);
-    // The write path is drawn, and the last decision is the first that is shown.
-    browser.until("!!document.querySelector('#breaker-chart rect.closed, #breaker-chart .closed')").await;
-    browser.until("document.querySelector('#backlog-chart .line').getAttribute('d').length > 0").await;
+    // The last decision is the first that is shown.
     browser.until(&format!("!!document.querySelector('#decisions li')?.innerText.includes('{first}')")).await;
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
@@ -116,4 +114,38 @@ async fn a_warden_that_is_gone_is_said_and_one_that_is_back_is_shown_again() {
     assert_eq!(browser.value("document.querySelectorAll('#buckets li').length > 0").await, true);
     browser.send("Network.emulateNetworkConditions", &offline(false)).await;
     browser.until("document.getElementById('trouble').hidden").await;
+}
+
+#[tokio::test]
+async fn charts_show_an_hour_of_samples_in_their_places_and_a_gap_as_a_gap() {
+    let stage = Stage::set(CONFIG).await;
+    stage.open().await;
+    let browser = &stage.browser;
+    // The live page draws what it samples.
+    browser.until("document.querySelectorAll('#breaker-chart rect.closed').length === 2").await;
+    browser.until("document.querySelector('#backlog-chart .line').getAttribute('d').length > 0").await;
+    // An hour, a sample a minute: deletes pile up while the breaker of creates is open, and ten minutes nobody looked.
+    let past = "import('/charts.js').then(({ samples, drawBacklog, drawBreakers }) => { \
+        const now = Date.now(), state = (ago) => ago > 40 ? 'closed' : ago > 30 ? 'open' : 'closed'; \
+        samples.length = 0; \
+        for (let ago = 60; ago >= 0; ago -= 1) if (ago < 10 || ago > 20) \
+            samples.push({ at: now - ago * 60000, backlog: ago > 30 && ago <= 40 ? 40 : 0, create: state(ago), delete: 'closed' }); \
+        drawBacklog(document.getElementById('backlog-chart'), now); drawBreakers(document.getElementById('breaker-chart'), now); \
+        return [...document.querySelectorAll('#breaker-chart rect')].map((one) => \
+            [one.getAttribute('class'), one.y.baseVal.value < 50 ? 'create' : 'delete', \
+             Math.round(one.x.baseVal.value), Math.round(one.width.baseVal.value)].join(' ')); })";
+    let drawn = browser.value(past).await;
+    // 12 units a minute; a sample holds for a minute and a half if none follows.
+    let wanted = json!([
+        "closed create 0 240",
+        "open create 240 120",
+        "closed create 360 126",
+        "closed create 612 108",
+        "closed delete 0 486",
+        "closed delete 612 108",
+    ]);
+    assert_eq!(drawn, wanted);
+    let line = browser.value("document.querySelector('#backlog-chart .line').getAttribute('d')").await;
+    assert_eq!(line.as_str().unwrap().matches('M').count(), 2, "{line}");
+    assert!(line.as_str().unwrap().contains("240 6"), "{line}");
 }

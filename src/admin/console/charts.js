@@ -5,7 +5,8 @@ const WIDTH = 720, HEIGHT = 100;
 // A sample stands for this long; a longer gap (the page was hidden, the warden gone) is shown as a gap.
 const GAP = 90_000;
 
-const samples = [];
+/** Oldest first. */
+export const samples = [];
 
 /** Takes a sample of `/v1/admin/breaker`. */
 export function sample(view, now = Date.now()) {
@@ -13,7 +14,7 @@ export function sample(view, now = Date.now()) {
   while (samples.length > 0 && samples[0].at < now - HOUR) samples.shift();
 }
 
-const x = (at, now) => Math.max(0, WIDTH * (1 - (now - at) / HOUR));
+const x = (at, now) => Math.max(0, Math.round(10 * WIDTH * (1 - (now - at) / HOUR)) / 10);
 
 function shape(tag, attributes) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -64,5 +65,5 @@ function runs(name, now) {
 /** Since when there are samples, in words. */
 export const sampledFor = (now = Date.now()) => {
   const minutes = samples.length === 0 ? 0 : Math.floor((now - samples[0].at) / 60_000);
-  return minutes >= 59 ? "" : `Sampled by this page while it is open: for ${minutes} min so far. Metrics have the rest.`;
+  return minutes >= 59 ? "" : `This page takes its own samples while it is open, for ${minutes} min so far; the metrics have the rest.`;
 };

@@ -59,8 +59,13 @@ const overview = poll(2000, async () => {
   byId("sampled").textContent = charts.sampledFor();
 }, told("overview"));
 
+// A warden without a collector is asked once.
+let collects = true;
+
 const collector = poll(5000, async () => {
+  if (!collects) return;
   const [state, plan] = await Promise.all([ask("v1/admin/collector"), ask("v1/admin/plan")]);
+  collects = state !== null;
   views.collector(state, plan);
 }, told("collector"));
 

@@ -38,7 +38,7 @@ function bar(one) {
     [quarantined, "quarantined"], [one.paused, "paused"], [one.waiting, "waiting"]]
     .map((detail) => (Array.isArray(detail) ? detail[0] > 0 && `${number(detail[0])} ${detail[1]}` : detail)).filter(Boolean);
   const full = one.limit !== null && one.held >= one.limit;
-  const row = make("li", full ? "full" : "",
+  const row = make("li", full ? "full" : one.limit === null ? "unlimited" : "",
     make("div", "head", said(one.name, "span", "name"), make("span", full ? "bad" : "", held)),
     make("div", "bar", ...pieces), make("div", "soft", details.join(" · ")));
   row.dataset.bucket = one.name;
@@ -82,7 +82,7 @@ function row(one, now, open) {
   button.type = "button";
   button.addEventListener("click", () => open(name));
   const cell = (title, content) => {
-    const cell = make("td", "", content);
+    const cell = make("td", ["state", "colour", "last sign", "ends"].includes(title) ? "short" : "", content);
     if (title) cell.dataset.name = title;
     return cell;
   };
