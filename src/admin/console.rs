@@ -61,7 +61,9 @@ mod tests {
                 !content.replace("http://www.w3.org/2000/svg", "").contains("://"),
                 "{path} names another place"
             );
-            for named in content.split('"').filter(|text| text.ends_with(".js") || text.ends_with(".css")) {
+            for named in
+                content.split('"').filter(|text| [".js", ".css"].iter().any(|end| text.ends_with(end)))
+            {
                 assert!(
                     file(&format!("/{}", named.trim_start_matches("./"))).is_some(),
                     "{path} wants {named}"

@@ -6,10 +6,12 @@
 mod beside;
 mod check;
 mod guarding;
+mod handover;
 mod keygen;
 mod ledger;
 mod reload;
 mod serve;
+mod succession;
 pub mod warden;
 mod ways_round;
 
@@ -38,7 +40,17 @@ enum Command {
     ///
     /// SIGTERM or SIGINT: calls under way are finished, then it ends (a second one ends it at once).
     /// SIGHUP: limits, policies and tenants are read again, all or nothing.
-    Serve(Configured),
+    Serve {
+        #[command(flatten)]
+        configured: Configured,
+        /// Take the listening sockets over from the process that serves at `listen.upgrade_socket`, which then ends.
+        ///
+        /// Nobody is refused in between: with a shared ledger both serve until the old one's clients have come over, with
+        /// an embedded one new connections wait until the old process has finished and let go of it. If nobody is there,
+        /// it starts as always.
+        #[arg(long)]
+        upgrade: bool,
+    },
     /// Say which settings hold, and whether Cube and the ledger can be reached with them.
     Check {
         #[command(flatten)]
@@ -97,7 +109,7 @@ impl std::error::Error for BadConfiguration {}
 #[must_use]
 pub fn main() -> ExitCode {
     let done = match CommandLine::parse().command {
-        Command::Serve(configured) => serve::run(configured.config),
+        Command::Serve { configured, upgrade } => serve::run(configured.config, upgrade),
         Command::Check { configured, json } => check::run(configured.config.as_deref(), json),
         Command::Ledger(command) => ledger::run(&command),
         Command::Keygen => keygen::run(),

@@ -4,14 +4,16 @@
 //! runtime of its own (pooled connections would hop between them) and ends with a sleep of fixed length, where we know
 //! when the last call is over. The sockets are bound before and handed over, as from an older process.
 //!
-//! Must stay true: nothing listens before the ledger is open; told to stop, it accepts nothing any more, finishes what is
-//! under way (for as long as `proxy.drain`), writes its notes and closes the ledger.
+//! Must stay true: nothing is accepted before the ledger is open; told to stop, it accepts nothing any more, finishes what is
+//! under way (for as long as `proxy.drain`), writes its notes and closes the ledger. It does the same when a successor has
+//! taken the sockets over (`handover`), but sends its clients there instead of away.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener as Bound};
 use std::os::fd::IntoRawFd as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use pingora_core::server::{Fds, ListenFds};
@@ -21,8 +23,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::handover::Word;
 use super::reload::Reloading;
-use super::warden::{Warden, open_store};
+use super::succession::{Handing, inherit, is_shared, ledger_of};
+use super::warden::Warden;
 use super::{check, load};
 use crate::calls::settings::Mode;
 use crate::config::Settings;
@@ -32,7 +36,7 @@ use crate::time::{Chance, Clock, Stopwatch, WallClock, millis, within};
 use crate::{admin, proxy};
 
 /// Serves until told to stop.
-pub(super) fn run(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub(super) fn run(file: Option<PathBuf>, upgrade: bool) -> anyhow::Result<ExitCode> {
     let since = Stopwatch::start();
     let settings = load(file.as_deref())?;
     logs::start(&settings.log).context("start logging")?;
@@ -41,29 +45,53 @@ pub(super) fn run(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
         .thread_name("warden")
         .build()
         .context("start the runtime")?;
-    runtime.block_on(live(file, settings, since))?;
+    runtime.block_on(live(file, settings, upgrade, since))?;
     // Whatever is still there has had its time.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
 }
 
 /// From the open ledger to the last note.
-async fn live(file: Option<PathBuf>, settings: Settings, since: Stopwatch) -> anyhow::Result<()> {
+async fn live(
+    file: Option<PathBuf>,
+    settings: Settings,
+    upgrade: bool,
+    since: Stopwatch,
+) -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(WallClock);
     // Before anything can be told: a signal that comes while we start is not lost.
     let mut signals = Signals::listen()?;
-    let store = open_store(&settings.store, &clock).await.context("open the ledger")?;
+    let (predecessor, handed) = inherit(&settings, upgrade).await?;
+    let store = ledger_of(&settings.store, predecessor.as_ref(), &clock).await?;
     let warden = Warden::build(&settings, store, Arc::clone(&clock), Arc::new(Chance::from_os())).await?;
-    let sockets = Sockets::bind(&settings).await?;
+    let sockets = Sockets::bind(&settings, handed).await?;
+    let mut post = Handing::open(&settings, [&sockets.proxy.0, &sockets.admin.0])?;
     greet(&settings, &warden, &sockets, since);
     let serving = Serving::start(&warden, sockets, Arc::clone(&clock));
-    let mut reloading = Reloading::new(file, settings.clone());
-    while signals.next().await == Told::Reload {
-        reloading.reload(&warden);
+    if let Some(predecessor) = predecessor.filter(|_| is_shared(&settings.store)) {
+        predecessor.tell(Word::Serves).await.context("tell the process that served that it may go")?;
     }
-    tracing::info!(drain_s = settings.proxy.drain.as_secs(), "told to stop: finishing what is under way");
+    let mut reloading = Reloading::new(file, settings.clone());
+    let successor = loop {
+        tokio::select! {
+            told = signals.next() => match told {
+                Told::Reload => reloading.reload(&warden),
+                Told::Stop => break None,
+            },
+            leaving = post.taken_over() => break Some(leaving),
+        }
+    };
+    post.close().await;
+    let drain = settings.proxy.drain;
+    match &successor {
+        None => tracing::info!(drain_s = drain.as_secs(), "told to stop: finishing what is under way"),
+        Some(_) => {
+            tracing::info!(drain_s = drain.as_secs(), "a successor takes over: finishing what is under way");
+        }
+    }
+    let word = successor.as_ref().map(|leaving| leaving.word);
     tokio::select! {
-        over = within(clock.as_ref(), settings.proxy.drain, serving.finish(&warden)) => match over {
+        over = within(clock.as_ref(), drain, serving.finish(&warden, word, drain, clock.as_ref())) => match over {
             Ok(()) => tracing::info!("everything under way is finished"),
             Err(_elapsed) => tracing::warn!("time is up: calls that are still under way are cut off"),
         },
@@ -72,6 +100,8 @@ async fn live(file: Option<PathBuf>, settings: Settings, since: Stopwatch) -> an
     if let Err(error) = warden.ledger.write_notes().await {
         tracing::warn!(error = &error as &dyn std::error::Error, "the last notes could not be written");
     }
+    // The end of this process is what a successor waits for, so its line stays open until then.
+    std::mem::forget(successor);
     Ok(())
 }
 
@@ -94,7 +124,7 @@ impl Signals {
         let stops = [
             listen(SignalKind::terminate())?,
             listen(SignalKind::interrupt())?,
-            // Later: hands the sockets over to a new process. Until then it must not dump core.
+            // A habit of those who know other servers; it must not dump core.
             listen(SignalKind::quit())?,
         ];
         Ok(Self { hang_up: listen(SignalKind::hangup())?, stops })
@@ -123,12 +153,28 @@ struct Sockets {
 }
 
 impl Sockets {
-    async fn bind(settings: &Settings) -> anyhow::Result<Self> {
+    async fn bind(settings: &Settings, handed: Option<[Bound; 2]>) -> anyhow::Result<Self> {
+        let [proxy, admin] = handed.map_or([None, None], |handed| handed.map(Some));
         Ok(Self {
-            proxy: bind("listen.proxy", settings.proxy.listen).await?,
-            admin: bind("listen.admin", settings.admin.listen).await?,
+            proxy: inherited_or_bound("listen.proxy", settings.proxy.listen, proxy).await?,
+            admin: inherited_or_bound("listen.admin", settings.admin.listen, admin).await?,
         })
     }
+}
+
+/// What was handed over, if it still is where we are to listen.
+async fn inherited_or_bound(
+    key: &str,
+    wanted: SocketAddr,
+    handed: Option<Bound>,
+) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let Some(handed) = handed else { return bind(key, wanted).await };
+    let address = handed.local_addr().with_context(|| format!("look at the socket of {key}"))?;
+    let any_port = wanted.port() == 0 && wanted.ip() == address.ip();
+    if !any_port && wanted != address {
+        return bind(key, wanted).await;
+    }
+    Ok((TcpListener::from_std(handed).with_context(|| format!("use the socket of {key}"))?, address))
 }
 
 async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
@@ -144,6 +190,7 @@ async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<(TcpListener, So
 struct Serving {
     accept: watch::Sender<bool>,
     proxy: JoinHandle<()>,
+    admin: JoinHandle<()>,
     work: watch::Sender<bool>,
     tasks: JoinHandle<()>,
 }
@@ -158,15 +205,27 @@ impl Serving {
             service.start_service(Some(fds), accepting, 1).await;
         });
         // The operator's view goes on until the very end: a drain that hangs is when it is wanted most.
-        tokio::spawn(admin::listen(sockets.admin.0, Arc::clone(&warden.admin), clock));
+        let admin = tokio::spawn(admin::listen(sockets.admin.0, Arc::clone(&warden.admin), clock));
         let tasks = tokio::spawn(Arc::clone(&warden.tasks).run(working));
-        Self { accept, proxy, work, tasks }
+        Self { accept, proxy, admin, work, tasks }
     }
 
-    /// Stops accepting, and is ready when the last connection, call, kill and task is over, in this order.
-    async fn finish(self, warden: &Warden) {
+    /// Stops accepting, and is ready when the last connection, call, kill and task is over, in this order. After the word of
+    /// a successor clients are given time to come to it.
+    async fn finish(self, warden: &Warden, word: Option<Word>, drain: Duration, clock: &dyn Clock) {
+        if let Some(word) = word {
+            warden.proxy.part(word.linger(drain));
+        }
+        if word == Some(Word::Serves) {
+            // The operator asks the one socket, and means the one that goes on.
+            self.admin.abort();
+        }
         self.accept.send_replace(true);
         ended(self.proxy).await;
+        if let Some(word) = word {
+            // Who waits for a slot may get it meanwhile.
+            let _over = within(clock, word.linger(drain), self.accept.closed()).await;
+        }
         // After the connections have been told, so that what waiters are answered closes theirs.
         warden.drain();
         // Each connection holds a receiver until its last answer is out.

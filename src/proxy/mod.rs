@@ -15,11 +15,12 @@ mod upload;
 
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -100,6 +101,8 @@ impl fmt::Debug for Wiring {
 pub struct Proxy {
     settings: Settings,
     wiring: Wiring,
+    /// Set once clients are to go to a successor: how long an idle connection is kept until then.
+    parting: OnceLock<Duration>,
 }
 
 /// What an answer consists of: our own bytes, or the upstream's stream.
@@ -131,7 +134,15 @@ impl Proxy {
     /// Puts the skin together.
     #[must_use]
     pub fn build(settings: Settings, wiring: Wiring) -> Arc<Self> {
-        Arc::new(Self { settings, wiring })
+        Arc::new(Self { settings, wiring, parting: OnceLock::new() })
+    }
+
+    /// From here on each answer sends its client elsewhere (`Connection: close`), and a drain closes idle connections only
+    /// after `linger`. A request that crosses the close of an idle connection is lost to its client; one that comes before
+    /// `linger` is over is answered.
+    pub fn part(&self, linger: Duration) {
+        // Who parts twice is parting already.
+        let _first = self.parting.set(linger);
     }
 
     /// One request, from its head to the head of its answer. The wrapper that logs and counts; no decision is made here.
@@ -141,6 +152,9 @@ impl Proxy {
         let mut outcome = self.exchange(request, &mut account).await;
         if let Some(id) = id {
             outcome.answer.headers_mut().entry(REQUEST_ID).or_insert(id);
+        }
+        if self.parting.get().is_some() && outcome.answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+            outcome.answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         account.answered(outcome)
     }
@@ -181,7 +195,7 @@ impl Proxy {
 }
 
 /// Serves one client connection to its end. Once `drain` is true, calls in flight are finished and answered with
-/// `Connection: close`; an idle connection is closed.
+/// `Connection: close`; an idle connection is closed (later, while [parting](Proxy::part)).
 ///
 /// A client that closes its sending side is gone (as for Cube itself): only so can a hang-up be told from patience.
 pub async fn serve_connection<S>(io: S, proxy: Arc<Proxy>, drain: watch::Receiver<bool>)
@@ -203,7 +217,7 @@ where
     let ended = tokio::select! {
         // An answer that is ready when the end has been told says `Connection: close`.
         biased;
-        () = told(drain) => {
+        () = left(drain, &proxy) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
@@ -211,6 +225,14 @@ where
     };
     if let Err(error) = ended {
         tracing::debug!(error = &error as &dyn std::error::Error, "a client connection broke off");
+    }
+}
+
+/// Ready when an idle connection is to be closed.
+async fn left(drain: watch::Receiver<bool>, proxy: &Proxy) {
+    told(drain).await;
+    if let Some(linger) = proxy.parting.get() {
+        proxy.wiring.clock.sleep(*linger).await;
     }
 }
 

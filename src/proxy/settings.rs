@@ -1,6 +1,7 @@
 //! Where clients are served, and what of theirs is bounded.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Everything that the skin goes by.
@@ -8,6 +9,8 @@ use std::time::Duration;
 pub struct Settings {
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// Where a new process asks for the listening sockets; `None` hands none over.
+    pub upgrade_socket: Option<PathBuf>,
     /// The largest body of a governed call, in bytes.
     pub body_limit: usize,
     /// How long a client may stall within a body.

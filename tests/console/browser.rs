@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over the pipe of its DevTools protocol: messages are JSON, each ended by a zero byte.
+//! A headless Chromium, driven over the pipe of its `DevTools` protocol: messages are JSON, each ended by a zero byte.
 //!
 //! Must stay true: a missing Chromium fails the test; a browser ends with the value that started it, and its profile with it.
 

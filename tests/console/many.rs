@@ -6,6 +6,7 @@ use std::time::Duration;
 use cubewarden::time::Stopwatch;
 
 use super::{ROWS, Stage};
+use crate::support::warden::Builder;
 
 const MANY: usize = 10_000;
 /// Of an unoptimized program beside the rest of the tests; a page that drew every row would take longer and stay slow.
@@ -13,7 +14,7 @@ const BOUND: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn ten_thousand_sandboxes_load_in_time_and_can_be_searched_and_turned() {
-    let stage = Stage::with("", |warden| warden.without_tasks()).await;
+    let stage = Stage::with("", Builder::without_tasks).await;
     let metadata = BTreeMap::from([("run".to_owned(), "crowd".to_owned())]);
     stage.cube.seed_sandboxes(MANY, &metadata);
     stage.warden.warden.tasks.tick_inventory().await.unwrap();

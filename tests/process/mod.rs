@@ -6,3 +6,4 @@ mod drain;
 mod program;
 mod reload;
 mod start;
+mod upgrade;

@@ -86,10 +86,20 @@ impl Site {
         program(&Self::args(command, &config, more), &self.env).output().unwrap()
     }
 
+    /// A path in its directory.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
     /// Starts serving, and waits until it says where.
     pub(super) async fn serve(&self) -> Serving {
+        self.start(&[]).serves().await
+    }
+
+    /// Starts serving with more arguments, and does not wait; where it serves is not known yet.
+    pub(super) fn start(&self, more: &[&str]) -> Serving {
         let config = self.config();
-        let mut command = program(&Self::args("serve", &config, &[]), &self.env);
+        let mut command = program(&Self::args("serve", &config, more), &self.env);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
         let lines = Arc::new(Mutex::new(Vec::new()));
@@ -101,28 +111,36 @@ impl Site {
                 kept.lock().unwrap().push(value);
             }
         });
-        let mut serving = Serving { child, lines, proxy: String::new(), admin: String::new() };
-        let greeting = serving.until_said("cubewarden serves").await;
-        let url = |name: &str| format!("http://{}", greeting[name].as_str().unwrap());
-        (serving.proxy, serving.admin) = (url("proxy"), url("admin"));
-        serving
+        Serving { child, lines, proxy: String::new(), admin: String::new() }
     }
 
     /// Starts serving, and waits until it is ready.
     pub(super) async fn ready(&self) -> Serving {
-        let serving = self.serve().await;
-        let operator = serving.operator();
+        self.serve().await.once_ready().await
+    }
+}
+
+impl Serving {
+    /// Waits until it says where it serves.
+    pub(super) async fn serves(mut self) -> Self {
+        let greeting = self.until_said("cubewarden serves").await;
+        let url = |name: &str| format!("http://{}", greeting[name].as_str().unwrap());
+        (self.proxy, self.admin) = (url("proxy"), url("admin"));
+        self
+    }
+
+    /// Waits until it is ready.
+    pub(super) async fn once_ready(self) -> Self {
+        let operator = self.operator();
         for _ in 0..6000 {
             if operator.get("/readyz").await.status == 200 {
-                return serving;
+                return self;
             }
             WallClock.sleep(Duration::from_millis(10)).await;
         }
         panic!("not ready within a minute: {:?}", operator.get("/readyz").await);
     }
-}
 
-impl Serving {
     pub(super) fn caller(&self) -> Caller {
         Caller::new(&self.proxy)
     }

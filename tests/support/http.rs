@@ -49,6 +49,12 @@ impl Caller {
         Self { client, base: base.to_owned(), headers: Vec::new() }
     }
 
+    /// One that does not even try again on a new connection what an old one, closed meanwhile, did not take.
+    pub(crate) fn strict(base: &str) -> Self {
+        let client = Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build_http();
+        Self { client, ..Self::new(base) }
+    }
+
     /// The same caller with one more header on each call.
     pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         let mut headers = self.headers.clone();

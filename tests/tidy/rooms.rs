@@ -39,6 +39,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("governor", &["src/calls/throttle"]),
     ("prometheus", &["src/telemetry"]),
     ("clap", &["src/cli"]),
+    // The listening sockets go from process to process.
+    ("rustix", &["src/cli/handover"]),
     ("toml", &["src/config"]),
     ("serde", &["src/config", "src/cube", "src/store/schema", "src/admin", "src/verdict"]),
     // A decision's evidence is data of any shape; mends and completions speak of answers that are JSON.
