@@ -127,7 +127,7 @@ impl Tasks {
         };
         let import = import(item, bucket, owner, marker, origin, began);
         if self.ledger.import(&import).await? == Imported::Yes {
-            self.metrics.reconciled(Reconciled::Imported);
+            self.metrics.reconciled(taken_in(&import));
             if origin == Origin::Round {
                 tracing::warn!(sandbox_id = %item.id, "a sandbox was made round the warden");
             }
@@ -159,7 +159,7 @@ impl Tasks {
         let Some(labels) = labels else { return Ok(()) };
         let import = import(item, labels.bucket, labels.owner, None, Origin::Round, began);
         if self.ledger.import(&import).await? == Imported::Yes {
-            self.metrics.reconciled(Reconciled::Imported);
+            self.metrics.reconciled(taken_in(&import));
             tracing::warn!(sandbox_id = %item.id, marker = %labels.marker, "a sandbox carries the marker of another");
         }
         Ok(())
@@ -171,6 +171,15 @@ impl Tasks {
             Some(_) => Whose::Foreign,
             None => Whose::Unmarked,
         }
+    }
+}
+
+/// How an import is counted.
+fn taken_in(import: &Import) -> Reconciled {
+    match (import.origin, &import.marker) {
+        (Origin::Round, _) => Reconciled::Round,
+        (_, Some(_)) => Reconciled::Unrecorded,
+        (_, None) => Reconciled::Imported,
     }
 }
 

@@ -108,8 +108,12 @@ labels!(
         NeverCame = "never_came",
         /// A sandbox past its deadline was gone.
         Ended = "ended",
-        /// A sandbox without a record was taken into the ledger.
+        /// What was there before the warden was taken into the ledger.
         Imported = "imported",
+        /// What was made round the warden was taken into the ledger.
+        Round = "round",
+        /// What the ledger once knew (it carries its labels) and knew no more was taken in again.
+        Unrecorded = "unrecorded",
     }
 );
 labels!(
