@@ -8,6 +8,7 @@ What must stay true: each panel says what to do (its description), has a unit, a
 added up over the wardens of a job; what follows from the ledger is the same at each of them, so the greatest is taken.
 """
 
+import copy
 import json
 import pathlib
 import sys
@@ -106,6 +107,8 @@ def variable(name, label, query, multi):
 
 
 def dashboard(name, title, says, panels):
+    # Some panels stand in several dashboards, each time elsewhere.
+    panels = copy.deepcopy(panels)
     across, down, row = 0, 0, 0
     for number, one in enumerate(panels, start=1):
         place = one["gridPos"]
@@ -291,7 +294,7 @@ WRITES = dashboard(
               "failed above zero for long: Cube refuses deletes, see the log for its words. quarantined: see leaks and collector.",
               unit="reqps"),
         lines("Mends", [(rate("mends_total", "mend"), "{{mend}}")],
-              "Where the warden mends what SDKs and this Cube make of each other. v2_create: clients are newer than Cube. error_body: "
+              "Where the warden mends what SDKs and this Cube make of each other. v2_create: clients are newer than Cube. error_bodies: "
               "Cube answers errors that SDKs cannot read. Each has a switch under [compat].", unit="reqps"),
         lines("Labels that clients sent", f"sum(rate(cubewarden_reserved_metadata_overwritten_total{JOB}{RATE}))",
               "Applications that copy a sandbox's metadata into the next send the warden's own keys along; they are overwritten. "

@@ -10,6 +10,7 @@ mod crash;
 mod cube;
 mod cube_answers;
 mod ledger;
+mod observe;
 mod process;
 mod proxy;
 mod pure;
