@@ -192,7 +192,8 @@ impl Clock for ManualClock {
     }
 }
 
-/// Measures how long something took, for metrics only; no decision may rest on it.
+/// Measures how long something took: for metrics, and for the ledger's clock between two answers of its store. It stands
+/// still while the machine sleeps; no decision may rest on it alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(std::time::Instant);
 

@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue, Response, header};
 use super::admit::{Admitted, Permit};
 use super::answers;
 use super::classify::{Call, Prefix};
-use super::context::{Ask, Governor, unavailable};
+use super::context::{Ask, Governor};
 use super::fencing;
 use super::mends::{self, Mend};
 use super::reuse::Before;
@@ -98,14 +98,9 @@ pub(super) async fn make(
         }
     };
     governor.metrics.admitted(ask.settings.policies.label(&wish.bucket));
-    let sent = governor.dispatch(permit).await?;
     let answer = governor.send_create(ask, &wish, prefix).await;
-    governor.settle(ask, &wish, sent, answer).await
+    governor.settle(ask, &wish, permit, answer).await
 }
-
-/// Proof that the ledger has let a create go upstream; it must be settled.
-#[must_use]
-struct Sent(Marker);
 
 /// The key of a create, if it has one.
 fn idempotency_key(ask: &Ask, wish: &Wish) -> Result<Option<IdempotencyKey>, Refusal> {
@@ -129,19 +124,6 @@ pub(super) fn outcome_unknown(marker: &Marker) -> Refusal {
 }
 
 impl Governor {
-    async fn dispatch(&self, permit: Permit) -> Result<Sent, Refusal> {
-        let marker = permit.0.marker;
-        match self.ledger.dispatch(&marker).await {
-            Ok(Some(_)) => Ok(Sent(marker)),
-            Ok(None) => Err(Refusal::new(Reason::LedgerUnavailable, "the reservation lapsed; try again")),
-            Err(error) => {
-                // It may stand there as dispatched all the same, and nothing was sent: the slot goes back at once.
-                settled(self.ledger.refused(&marker, "it could not be dispatched").await);
-                Err(unavailable(&error))
-            }
-        }
-    }
-
     /// Sends it, once; and once more as v1 if Cube has no v2.
     async fn send_create(
         &self,
@@ -178,10 +160,10 @@ impl Governor {
         &self,
         ask: &Ask,
         wish: &Wish,
-        sent: Sent,
+        permit: Permit,
         answer: Result<Response<Bytes>, TransportError>,
     ) -> Result<Made, Refusal> {
-        let marker = sent.0;
+        let marker = permit.0;
         let answer = match answer {
             Ok(answer) => answer,
             Err(error @ TransportError::NotSent(_)) => {

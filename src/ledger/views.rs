@@ -147,6 +147,9 @@ impl Ledger {
                 markers.into_iter().map(|marker| marker.and_then(|marker| by_marker.remove(&marker))),
             );
         }
+        for entry in found.iter().flatten().filter(|entry| self.is_here(entry)) {
+            self.memory.know(entry);
+        }
         Ok(found)
     }
 

@@ -53,6 +53,7 @@ impl Tasks {
         let shown = vanished::shown_by(&listed);
         let ids: Vec<SandboxId> = listed.iter().map(|item| item.id.clone()).collect();
         let entries = self.ledger.find_all(&ids).await?;
+        self.ledger.forget_ended(&ids).await?;
         let rules = &rules;
         let work = listed.into_iter().zip(entries).map(|(item, entry)| async move {
             match entry {

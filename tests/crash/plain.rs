@@ -48,6 +48,9 @@ impl Content {
     }
 
     fn commit(&mut self, batch: Batch) -> Committed {
+        if batch.until.is_some_and(|until| until.0 < self.seen) {
+            return Committed::Moved;
+        }
         if batch.expect.iter().any(|(key, version)| self.record(key).version != *version) {
             return Committed::Moved;
         }
@@ -91,6 +94,12 @@ impl Store for Plain {
         Ok(Snapshot { now: UnixMillis(content.seen), records })
     }
 
+    fn clock(&self) -> Option<UnixMillis> {
+        let mut content = self.content.lock().unwrap();
+        content.seen = content.seen.max(self.clock.now().0);
+        Some(UnixMillis(content.seen))
+    }
+
     async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError> {
         let content = self.content.lock().unwrap();
         let members = content.sets.get(&set.to_string()).into_iter().flatten();
@@ -112,7 +121,12 @@ impl Store for Plain {
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
         tokio::task::yield_now().await;
-        let committed = self.content.lock().unwrap().commit(batch);
+        let now = self.clock.now().0;
+        let committed = {
+            let mut content = self.content.lock().unwrap();
+            content.seen = content.seen.max(now);
+            content.commit(batch)
+        };
         // Only what was written is told: a waiter's own vain try would wake it again, without end.
         if matches!(committed, Committed::Done(_)) {
             self.changes.send_modify(|changes| *changes += 1);
