@@ -9,6 +9,7 @@ mod conformance;
 mod crash;
 mod cube;
 mod cube_answers;
+mod documents;
 mod ledger;
 mod observe;
 mod process;

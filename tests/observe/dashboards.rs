@@ -42,7 +42,10 @@ fn the_dashboards_are_what_their_script_writes() {
     assert!(run.status.success(), "{run:?}");
     for name in DASHBOARDS {
         let made = std::fs::read_to_string(scratch.path().join(format!("{name}.json"))).unwrap();
-        assert!(made == read(&format!("dashboards/{name}.json")), "{name}.json: run python3 dashboards/make.py");
+        assert!(
+            made == read(&format!("dashboards/{name}.json")),
+            "{name}.json: run python3 dashboards/make.py"
+        );
     }
 }
 

@@ -16,7 +16,8 @@ use crate::cube::CubeSim;
 use crate::process::program::{Serving, Site};
 use crate::support::http::{Answer, Caller};
 
-const CONFIG: &str = "[admission]\nwait = \"0s\"\n[[bucket]]\nnamespace = \"default\"\nenv = \"dev\"\nlimit = 3\n";
+const CONFIG: &str =
+    "[admission]\nwait = \"0s\"\n[[bucket]]\nnamespace = \"default\"\nenv = \"dev\"\nlimit = 3\n";
 const CREATE: &str = r#"{"templateID":"tpl-000000000000000000000001","timeout":300}"#;
 
 struct Prometheus {
@@ -38,7 +39,11 @@ impl Prometheus {
         std::fs::write(directory.path().join("prometheus.yml"), config).unwrap();
         let log = directory.path().join("log");
         let child = Command::new("prometheus")
-            .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:0"])
+            .args([
+                "--config.file=prometheus.yml",
+                "--storage.tsdb.path=data",
+                "--web.listen-address=127.0.0.1:0",
+            ])
             .current_dir(directory.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -48,7 +53,8 @@ impl Prometheus {
         let mut started = Self { child, _directory: directory, api: Caller::new("") };
         for _ in 0..6000 {
             let said = std::fs::read_to_string(&log).unwrap();
-            let told = said.lines().find_map(|line| line.split_once("\"Listening on\" address=").map(|(_, at)| at));
+            let told =
+                said.lines().find_map(|line| line.split_once("\"Listening on\" address=").map(|(_, at)| at));
             if let Some(address) = told {
                 started.api = Caller::new(&format!("http://{address}"));
                 return started;
@@ -61,7 +67,11 @@ impl Prometheus {
 
     async fn ask(&self, path: &str) -> Value {
         let answer: Answer = self.api.get(path).await;
-        assert_eq!((answer.status.as_u16(), &answer.json()["status"]), (200, &json!("success")), "{path}: {answer:?}");
+        assert_eq!(
+            (answer.status.as_u16(), &answer.json()["status"]),
+            (200, &json!("success")),
+            "{path}: {answer:?}"
+        );
         answer.json()["data"].clone()
     }
 
@@ -82,7 +92,8 @@ impl Drop for Prometheus {
 
 /// As Grafana fills the variables in.
 fn filled(expr: &str) -> String {
-    let filled = expr.replace("$job", "cubewarden").replace("$bucket", ".*").replace("$__rate_interval", "20s");
+    let filled =
+        expr.replace("$job", "cubewarden").replace("$bucket", ".*").replace("$__rate_interval", "20s");
     assert!(!filled.contains('$'), "an unknown variable: {filled}");
     filled
 }
@@ -135,7 +146,9 @@ async fn every_panel_of_every_dashboard_gets_data_from_a_real_prometheus() {
     };
     let (held, full) = (value("overview: Slots held").await, value("overview: Fullest buckets").await);
     assert!((held - 2.0).abs() < 1e-9 && (full - 2.0 / 3.0).abs() < 1e-9, "{held} held, {full} full");
-    assert!(value("quota: Refusals by reason").await > 0.0 && value("overview: Governed and passed").await > 0.0);
+    assert!(
+        value("quota: Refusals by reason").await > 0.0 && value("overview: Governed and passed").await > 0.0
+    );
 
     let groups = prometheus.ask("/api/v1/rules").await["groups"].clone();
     let rules = groups[0]["rules"].as_array().unwrap();

@@ -66,7 +66,8 @@ fn metrics_in(text: &str) -> BTreeSet<&str> {
 fn strangers<'a>(text: &'a str, registry: &BTreeMap<String, Family>) -> Vec<&'a str> {
     let known = |name: &str| {
         let parts = ["_bucket", "_sum", "_count"];
-        let whole = parts.iter().find_map(|part| name.strip_suffix(part)).and_then(|whole| registry.get(whole));
+        let whole =
+            parts.iter().find_map(|part| name.strip_suffix(part)).and_then(|whole| registry.get(whole));
         registry.contains_key(name) || whole.is_some_and(|family| family.kind == "histogram")
     };
     metrics_in(text).into_iter().filter(|name| !known(name)).collect()
@@ -75,7 +76,8 @@ fn strangers<'a>(text: &'a str, registry: &BTreeMap<String, Family>) -> Vec<&'a 
 #[tokio::test]
 async fn a_metric_that_does_not_exist_is_found() {
     let registry = registry().await;
-    let text = "rate(cubewarden_calls_total[5m]) + cubewarden_upstream_seconds_bucket + cubewarden_zebras{a=\"b\"}";
+    let text =
+        "rate(cubewarden_calls_total[5m]) + cubewarden_upstream_seconds_bucket + cubewarden_zebras{a=\"b\"}";
     assert_eq!(strangers(text, &registry), ["cubewarden_zebras"]);
     assert_eq!(strangers("cubewarden_calls_total_count", &registry), ["cubewarden_calls_total_count"]);
 }

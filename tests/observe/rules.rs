@@ -15,7 +15,11 @@ fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
 
 /// The anchor that a heading gets when the page is shown.
 fn anchor(heading: &str) -> String {
-    let kept = heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || [' ', '-'].contains(c)).collect::<String>();
+    let kept = heading
+        .to_lowercase()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || [' ', '-'].contains(c))
+        .collect::<String>();
     kept.replace(' ', "-")
 }
 
@@ -45,7 +49,10 @@ fn every_alert_is_tested_both_ways_and_is_complete() {
     let alerts = values(&rules, "alert");
     assert!(alerts.len() > 10);
     for alert in &alerts {
-        let fires = [format!("exp_samples:\n          - {{labels: 'ALERTS{{alertname=\"{alert}\""), format!("- alertname: {alert}\n")];
+        let fires = [
+            format!("exp_samples:\n          - {{labels: 'ALERTS{{alertname=\"{alert}\""),
+            format!("- alertname: {alert}\n"),
+        ];
         assert!(fires.iter().any(|fires| tests.contains(fires)), "no test sees {alert} fire");
         let silent = tests.lines().any(|line| line.contains(alert) && line.ends_with("exp_samples: []}"));
         assert!(silent, "no test sees {alert} silent");
@@ -59,7 +66,8 @@ fn every_alert_is_tested_both_ways_and_is_complete() {
 #[test]
 fn each_alert_has_its_section_in_the_runbook_and_each_section_its_alert() {
     let (rules, runbook) = (read(ALERTS), read("docs/runbook.md"));
-    let wanted = values(&rules, "runbook_url").into_iter().map(|url| url.strip_prefix("docs/runbook.md#").unwrap());
+    let wanted =
+        values(&rules, "runbook_url").into_iter().map(|url| url.strip_prefix("docs/runbook.md#").unwrap());
     let wanted: BTreeSet<String> = wanted.map(str::to_owned).collect();
     let sections: BTreeSet<String> =
         runbook.lines().filter_map(|line| line.strip_prefix("## ")).map(anchor).collect();
@@ -69,7 +77,9 @@ fn each_alert_has_its_section_in_the_runbook_and_each_section_its_alert() {
             assert!(body.contains(part), "{heading} lacks {part}");
         }
         for alert in values(&rules, "alert") {
-            let of_section = rules.split("- alert: ").any(|rule| rule.starts_with(alert) && rule.contains(&format!("#{}\n", anchor(heading))));
+            let of_section = rules
+                .split("- alert: ")
+                .any(|rule| rule.starts_with(alert) && rule.contains(&format!("#{}\n", anchor(heading))));
             assert_eq!(of_section, body.contains(&format!("`{alert}`")), "{heading} and {alert}");
         }
     }

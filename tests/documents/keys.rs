@@ -1,0 +1,46 @@
+//! The table of keys in `docs/configuration.md` is `config/cubewarden.toml` in another form. UPDATE_EXPECT=1 rewrites it.
+
+use std::fmt::Write as _;
+
+use super::{at, read};
+
+const PAGE: &str = "docs/configuration.md";
+const BEGIN: &str = "<!-- tables: written by the test that checks them -->\n";
+const END: &str = "<!-- end of tables -->\n";
+
+const HEADER: &str = "\n\n| key | default | meaning |\n|---|---|---|\n";
+
+/// A table for each section of the complete form.
+fn tables(complete: &str) -> String {
+    let mut text = format!("\nAt the head:{HEADER}");
+    let mut before = "";
+    for line in complete.lines() {
+        // Two keys depend on whether there are tenants, and so stand there as comments.
+        let shown = ["# host_mount", "# distribution_scope"].iter().any(|key| line.starts_with(key));
+        let line = if shown { &line[2..] } else { line };
+        let (code, says) = line.split_once(" #").map_or((line, ""), |(code, says)| (code, says.trim()));
+        if code.starts_with('[') {
+            let colon = if says.is_empty() { "" } else { ": " };
+            write!(text, "\n`{}`{colon}{says}{HEADER}", code.trim()).unwrap();
+        } else if let Some((key, value)) = code.split_once(" = ").filter(|_| !code.starts_with('#')) {
+            let says = if says.is_empty() { before } else { says }.replace('|', "\\|");
+            let default = if shown { "see there" } else { value.trim() };
+            writeln!(text, "| `{key}` | `{default}` | {says} |").unwrap();
+        }
+        before = line.strip_prefix("# ").unwrap_or_default();
+    }
+    text
+}
+
+#[test]
+fn the_page_of_keys_and_the_complete_form_are_equal() {
+    let page = read(PAGE);
+    let (head, rest) = page.split_once(BEGIN).expect("the page has a place for its tables");
+    let (_, tail) = rest.split_once(END).expect("the tables end");
+    let wanted = format!("{head}{BEGIN}{}\n{END}{tail}", tables(&read("config/cubewarden.toml")));
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(at(PAGE), &wanted).unwrap();
+        return;
+    }
+    assert!(page == wanted, "{PAGE} differs from config/cubewarden.toml: run this test with UPDATE_EXPECT=1");
+}
