@@ -10,6 +10,11 @@ const END: &str = "<!-- end of tables -->\n";
 
 const HEADER: &str = "\n\n| key | default | meaning |\n|---|---|---|\n";
 
+/// Text as it must be written within a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
+}
+
 /// A table for each section of the complete form.
 fn tables(complete: &str) -> String {
     let mut text = format!("\nAt the head:{HEADER}");
@@ -19,11 +24,17 @@ fn tables(complete: &str) -> String {
         let shown = ["# host_mount", "# distribution_scope"].iter().any(|key| line.starts_with(key));
         let line = if shown { &line[2..] } else { line };
         let (code, says) = line.split_once(" #").map_or((line, ""), |(code, says)| (code, says.trim()));
+        if code.trim().is_empty() && !says.is_empty() && text.ends_with(" |\n") {
+            // A sentence that went on.
+            text.truncate(text.len() - " |\n".len());
+            writeln!(text, " {} |", cell(says)).unwrap();
+            continue;
+        }
         if code.starts_with('[') {
             let colon = if says.is_empty() { "" } else { ": " };
-            write!(text, "\n`{}`{colon}{says}{HEADER}", code.trim()).unwrap();
+            write!(text, "\n`{}`{colon}{}{HEADER}", code.trim(), cell(says)).unwrap();
         } else if let Some((key, value)) = code.split_once(" = ").filter(|_| !code.starts_with('#')) {
-            let says = if says.is_empty() { before } else { says }.replace('|', "\\|");
+            let says = cell(if says.is_empty() { before } else { says });
             let default = if shown { "see there" } else { value.trim() };
             writeln!(text, "| `{key}` | `{default}` | {says} |").unwrap();
         }

@@ -56,6 +56,16 @@ fn every_toml_block_is_a_configuration() {
 }
 
 #[test]
+fn a_call_that_fails_is_seen_to_fail() {
+    for block in blocks().into_iter().filter(|block| block.kind == "sh") {
+        // `/readyz` says why it is not ready in an answer that is an error.
+        let blind =
+            |line: &&str| line.contains("curl ") && !line.contains("curl -fsS ") && !line.contains("/readyz");
+        assert_eq!(block.text.lines().find(blind), None, "{block}");
+    }
+}
+
+#[test]
 fn what_an_operator_runs_is_well_formed_and_names_files_that_exist() {
     for block in blocks().into_iter().filter(|block| block.kind == "sh operator") {
         let parsed =

@@ -70,8 +70,8 @@ fn installed(path: &Path) -> PathBuf {
 
 fn bash(script: &str) -> Command {
     let mut command = Command::new("bash");
-    // None may hang, and a command that fails ends the page.
-    command.args(["-euc", script]).env("CURL_HOME", "/nonexistent");
+    // A command that fails ends the page.
+    command.args(["-euo", "pipefail", "-c", script]).env("CURL_HOME", "/nonexistent");
     command
 }
 
