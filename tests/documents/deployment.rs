@@ -6,7 +6,7 @@ use std::time::Duration;
 use cubewarden::config::{self, Settings};
 use cubewarden::store::settings::Settings as Store;
 
-use super::read;
+use crate::support::repository::read;
 
 /// The lines of a file that say something.
 fn said(text: &str) -> impl Iterator<Item = &str> {

@@ -1,12 +1,8 @@
-//! The table of keys in `docs/configuration.md` is `config/cubewarden.toml` in another form. UPDATE_EXPECT=1 rewrites it.
+//! The table of keys in `docs/configuration.md` is `config/cubewarden.toml` in another form. `UPDATE_EXPECT=1` rewrites it.
 
 use std::fmt::Write as _;
 
-use super::{at, read};
-
-const PAGE: &str = "docs/configuration.md";
-const BEGIN: &str = "<!-- tables: written by the test that checks them -->\n";
-const END: &str = "<!-- end of tables -->\n";
+use crate::support::repository::{holds_tables, read};
 
 const HEADER: &str = "\n\n| key | default | meaning |\n|---|---|---|\n";
 
@@ -45,13 +41,5 @@ fn tables(complete: &str) -> String {
 
 #[test]
 fn the_page_of_keys_and_the_complete_form_are_equal() {
-    let page = read(PAGE);
-    let (head, rest) = page.split_once(BEGIN).expect("the page has a place for its tables");
-    let (_, tail) = rest.split_once(END).expect("the tables end");
-    let wanted = format!("{head}{BEGIN}{}\n{END}{tail}", tables(&read("config/cubewarden.toml")));
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(at(PAGE), &wanted).unwrap();
-        return;
-    }
-    assert!(page == wanted, "{PAGE} differs from config/cubewarden.toml: run this test with UPDATE_EXPECT=1");
+    holds_tables("docs/configuration.md", &format!("{}\n", tables(&read("config/cubewarden.toml"))));
 }

@@ -10,7 +10,9 @@ mod keys;
 mod pages;
 mod shown;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::support::repository::{at, read};
 
 /// One fenced block.
 #[derive(Clone, Debug)]
@@ -28,21 +30,12 @@ impl std::fmt::Display for Block {
     }
 }
 
-/// A path in the repository.
-fn at(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-fn read(path: &str) -> String {
-    std::fs::read_to_string(at(path)).unwrap_or_else(|error| panic!("read {path}: {error}"))
-}
-
 /// The pages under `docs/`, in order.
 fn pages() -> Vec<String> {
     let entries = std::fs::read_dir(at("docs")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut pages: Vec<_> =
-        names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")).collect();
+    let names = names.filter(|name| Path::new(name).extension().is_some_and(|kind| kind == "md"));
+    let mut pages: Vec<_> = names.map(|name| format!("docs/{name}")).collect();
     pages.sort();
     assert!(pages.len() > 8, "{pages:?}");
     pages

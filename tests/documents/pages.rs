@@ -4,7 +4,8 @@ use std::process::{Command, Stdio};
 
 use cubewarden::config;
 
-use super::{at, blocks, blocks_of, pages, read};
+use super::{blocks, blocks_of, pages};
+use crate::support::repository::{at, read};
 
 /// Kinds that some test tries, and `text`, which is none's business.
 const KINDS: [&str; 10] = [

@@ -1,12 +1,14 @@
 //! What the pages show is run: each page's `sh` blocks as one script, each Python and JavaScript block as a program.
 
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use super::{Block, at, blocks, pages};
+use super::{Block, blocks, pages};
 use crate::cube::CubeSim;
 use crate::process::program::{Serving, Site};
+use crate::support::repository::at;
 
 /// The template that the simulator always has.
 const TEMPLATE: &str = "tpl-000000000000000000000001";
@@ -43,8 +45,11 @@ impl Stand {
             .replace("your-template", TEMPLATE)
     }
 
-    fn path(&self) -> String {
-        format!("{}:{}", self.scratch.path().display(), std::env::var("PATH").unwrap())
+    /// Where programs are found: ours first.
+    fn path(&self) -> OsString {
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let places = [self.scratch.path().to_owned()].into_iter().chain(std::env::split_paths(&others));
+        std::env::join_paths(places).unwrap()
     }
 
     /// Runs a program that a page shows, pointed here as the pages say.

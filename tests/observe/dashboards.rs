@@ -4,7 +4,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{at, read, registry, strangers};
+use super::{registry, strangers};
+use crate::support::repository::{at, read};
 
 pub(super) const DASHBOARDS: [&str; 4] = ["overview", "quota", "leaks", "writes"];
 

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::dashboards::queries;
-use super::{at, read};
 use crate::cube::CubeSim;
 use crate::process::program::{Serving, Site};
 use crate::support::http::{Answer, Caller};
+use crate::support::repository::{at, read};
 
 const CONFIG: &str =
     "[admission]\nwait = \"0s\"\n[[bucket]]\nnamespace = \"default\"\nenv = \"dev\"\nlimit = 3\n";

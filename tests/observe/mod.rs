@@ -9,7 +9,6 @@ mod page;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use crate::support::warden::before;
 
@@ -30,9 +29,11 @@ async fn registry() -> BTreeMap<String, Family> {
         if let Some(help) = line.strip_prefix("# HELP ") {
             let (family, help) = help.split_once(' ').unwrap();
             family.clone_into(&mut name);
-            families.entry(name.clone()).or_default().help = help.to_owned();
+            let family = Family { help: help.to_owned(), ..Family::default() };
+            families.insert(name.clone(), family);
         } else if let Some(kind) = line.strip_prefix("# TYPE ") {
-            families.get_mut(&name).unwrap().kind = kind.split_once(' ').unwrap().1.to_owned();
+            let (_, kind) = kind.split_once(' ').unwrap();
+            kind.clone_into(&mut families.get_mut(&name).unwrap().kind);
         } else if let Some((_, labels)) = line.split_once('{') {
             let labels = labels.rsplit_once('}').unwrap().0;
             for (label, value) in labels.split(',').filter_map(|pair| pair.split_once('=')) {
@@ -45,15 +46,6 @@ async fn registry() -> BTreeMap<String, Family> {
         }
     }
     families
-}
-
-/// A path in the repository.
-fn at(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-fn read(path: &str) -> String {
-    std::fs::read_to_string(at(path)).unwrap_or_else(|error| panic!("read {path}: {error}"))
 }
 
 /// Names of metrics that a text uses.

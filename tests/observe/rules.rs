@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use super::{at, read, registry, strangers};
+use super::{registry, strangers};
+use crate::support::repository::{at, read};
 
 const ALERTS: &str = "dashboards/alerts.yml";
 
