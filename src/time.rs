@@ -230,6 +230,13 @@ impl Chance {
         Self(Mutex::new(rand::make_rng()))
     }
 
+    /// A source of its own, seeded by this one: as unpredictable as this, or the same again with the same seed.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let mut rng = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Self(Mutex::new(StdRng::from_rng(&mut *rng)))
+    }
+
     /// A number from 0 to `bound - 1`; 0 if `bound` is 0.
     pub fn below(&self, bound: u64) -> u64 {
         let mut rng = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,6 +5,7 @@
 
 mod access;
 mod answers;
+mod breaker;
 mod buckets;
 mod decisions;
 mod health;
@@ -28,6 +29,7 @@ pub use listener::listen;
 use crate::ids::Bucket;
 use crate::ledger::Ledger;
 use crate::rules::policy::Policies;
+use crate::rules::write_path::View;
 use crate::telemetry::Metrics;
 use answers::{Failure, failure};
 use settings::Token;
@@ -42,6 +44,8 @@ pub trait Outlook: Send + Sync + 'static {
     fn waiting(&self, bucket: &Bucket) -> usize;
     /// How the background tasks fare.
     fn health(&self) -> Health;
+    /// How the write path stands.
+    fn write_path(&self) -> View;
 }
 
 /// The operator's view of one warden.
@@ -102,6 +106,7 @@ impl Admin {
             "/v1/admin/buckets" => self.buckets(query).await,
             "/v1/admin/sandboxes" => self.sandboxes(query).await,
             "/v1/admin/decisions" => self.decisions(query).await,
+            "/v1/admin/breaker" => self.breaker(query),
             _ => match path.strip_prefix(EXPLAIN) {
                 Some(name) => self.explain(name, query).await,
                 None => Err(Failure::NoSuchPath),
@@ -113,6 +118,7 @@ impl Admin {
 const EXPLAIN: &str = "/v1/admin/explain/";
 
 fn is_known(path: &str) -> bool {
-    let exact = ["/metrics", "/v1/admin/buckets", "/v1/admin/sandboxes", "/v1/admin/decisions"];
+    let exact =
+        ["/metrics", "/v1/admin/buckets", "/v1/admin/sandboxes", "/v1/admin/decisions", "/v1/admin/breaker"];
     exact.contains(&path) || path.starts_with(EXPLAIN)
 }

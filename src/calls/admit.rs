@@ -14,7 +14,7 @@ use crate::verdict::{Reason, Refusal};
 /// Waiters try again on a notification, and this often: notifications are hints.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// A create needs at least this much of its client's patience, else it is not sent.
-const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long something is paused before retention is suggested.
 const DAY: Duration = Duration::from_secs(24 * 3600);

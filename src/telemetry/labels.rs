@@ -148,3 +148,38 @@ labels!(
         Quarantined = "quarantined",
     }
 );
+labels!(
+    /// What an upstream write is for, in the order of the lanes.
+    WriteLane {
+        /// The end of a sandbox.
+        Delete = "delete",
+        /// A timeout, a refresh.
+        Renew = "renew",
+        /// Connect, resume, pause, and other changes of what exists.
+        Connect = "connect",
+        /// A new sandbox.
+        Create = "create",
+    }
+);
+labels!(
+    /// Which breaker.
+    BreakerPath {
+        /// That of creates.
+        Create = "create",
+        /// That of deletes.
+        Delete = "delete",
+    }
+);
+labels!(
+    /// How a breaker moved.
+    BreakerMove {
+        /// It opened: writes fail.
+        Opened = "opened",
+        /// A probe went.
+        Probed = "probed",
+        /// The probe came to nothing.
+        ProbeFailed = "probe_failed",
+        /// It closed: the probe was done.
+        Closed = "closed",
+    }
+);

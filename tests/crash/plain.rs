@@ -20,18 +20,20 @@ struct Content {
     records: BTreeMap<String, Record>,
     sets: BTreeMap<String, BTreeSet<String>>,
     due: BTreeSet<(UnixMillis, String)>,
+    /// The same by member.
+    appointed: BTreeMap<String, UnixMillis>,
     log: BTreeMap<u64, Vec<u8>>,
 }
 
 /// See the head of the file.
-pub(super) struct Plain {
+pub(crate) struct Plain {
     clock: ManualClock,
     content: Mutex<Content>,
     changes: watch::Sender<u64>,
 }
 
 impl Plain {
-    pub(super) fn new(clock: ManualClock) -> Self {
+    pub(crate) fn new(clock: ManualClock) -> Self {
         Self { clock, content: Mutex::default(), changes: watch::Sender::new(0) }
     }
 }
@@ -74,8 +76,13 @@ impl Content {
             self.sets.entry(set.to_string()).or_default().insert(member);
         }
         for moved in batch.appointments {
-            self.due.retain(|(_, member)| *member != moved.member);
-            self.due.extend(moved.is.map(|is| (is, moved.member)));
+            if let Some(was) = self.appointed.remove(&moved.member) {
+                self.due.remove(&(was, moved.member.clone()));
+            }
+            if let Some(is) = moved.is {
+                self.appointed.insert(moved.member.clone(), is);
+                self.due.insert((is, moved.member));
+            }
         }
         for line in batch.log {
             let next = self.log.keys().next_back().map_or(1, |last| last + 1);
