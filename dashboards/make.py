@@ -162,6 +162,17 @@ FULLEST = panel(
     "/v1/admin/buckets, then end sandboxes, set a retention, or raise the limit. Buckets without a limit are not "
     "shown. Runbook: quota nearly full.", unit="percentunit", high=1, thresholds=steps((0.8, ORANGE), (0.95, RED)))
 
+BREAKERS = stat(
+    "Breakers", f"max(cubewarden_breaker_state{JOB})",
+    "open: Cube's writes fail, and the warden refuses creates with WRITE_PATH_OPEN (or lets deletes rest) until a probe is done. "
+    "half-open: a probe is under way. Look at Cube first. Runbook: breaker open.",
+    mappings=words(_0=("closed", GREEN), _1=("half-open", ORANGE), _2=("open", RED)),
+    thresholds=steps((1, ORANGE), (2, RED)))
+BACKLOG = stat(
+    "Deletes that wait", f"max(cubewarden_delete_backlog{JOB})",
+    "Condemned sandboxes that Cube has not confirmed gone, without the quarantined ones. It drains by itself once Cube takes "
+    "deletes again. Runbook: backlog stands.", thresholds=steps((20, ORANGE), (200, RED)))
+
 # ------------------------------------------------------------------------------------------------------- dashboards
 
 OVERVIEW = dashboard(
@@ -179,6 +190,8 @@ OVERVIEW = dashboard(
         stat("Defects, 24 h", f"sum(increase(cubewarden_panics_total{JOB}[24h]))",
              "Defects of the warden, each of which ended one call. Find \"panicked\" in its log and report it. Runbook: defect.",
              thresholds=steps((0.5, RED)), unit="none"),
+        BREAKERS,
+        BACKLOG,
         lines("Governed calls by outcome", [(rate("calls_total", "outcome"), "{{outcome}}")],
               "How calls ended for their callers. refused: the warden said no, see refusals. upstream_error and "
               "unknown: Cube failed or its answer was lost, see the write path.", unit="reqps", stacked=True),
@@ -273,6 +286,37 @@ LEAKS = dashboard(
 
 WRITES = dashboard(
     "writes", "cubewarden: write path", "How Cube takes creates and deletes.", [
+        BREAKERS,
+        BACKLOG,
+        stat("Deletes confirmed in the last minute", f"sum(cubewarden_deletes_last_minute{JOB})",
+             "How fast the backlog drains. Zero while deletes wait: Cube takes none. Runbook: backlog stands."),
+        stat("Recovering", f"max(cubewarden_recovering{JOB})",
+             "While a backlog of deletes stands, creates are paid with confirmed deletes. It ends by itself; if it does not, see the "
+             "backlog.", mappings=words(_0=("no", GREEN), _1=("creates wait for deletes", ORANGE)),
+             thresholds=steps((1, ORANGE))),
+        lines("Breakers", [(f"max by (path) (cubewarden_breaker_state{JOB})", "{{path}}")],
+              "0 closed, 1 half-open, 2 open, the worst of all wardens. Flapping: Cube takes one write and fails at the next; lower "
+              "write_path.max_writes or the load.", high=2, thresholds=steps((1, ORANGE), (2, RED))),
+        lines("How breakers moved", [(f"sum by (path, change) (increase(cubewarden_breaker_changes_total{JOB}{RATE}))",
+                                      "{{path}} {{change}}")],
+              "opened: too many answers said nothing. probed and probe_failed: Cube is still ill. closed: it is well again."),
+        lines("Writes on their way", [(f"sum by (lane) (cubewarden_writes_in_flight{JOB})", "{{lane}}"),
+                                      (f"sum(cubewarden_write_limit{JOB})", "limit")],
+              "By what they are for. The limit shrinks when answers get lost and grows again with successes. On the limit for long: Cube "
+              "is slower than what is asked of it."),
+        lines("Writes that wait", [(f"sum by (lane) (cubewarden_writes_waiting{JOB})", "{{lane}}")],
+              "For a place among those on their way. Deletes have half of the places for themselves. If creates wait, they do so "
+              "because Cube is slow, not because a bucket is full.", stacked=True),
+        lines("Deletes that wait and that are confirmed",
+              [(f"max(cubewarden_delete_backlog{JOB})", "waiting"),
+               (f"sum(cubewarden_deletes_last_minute{JOB})", "confirmed in a minute")],
+              "The one divided by the other is how many minutes the backlog takes. A backlog that only grows: see the runbook, backlog "
+              "stands."),
+        lines("How long creates take", [(f"max by (bucket) (cubewarden_create_latency_milliseconds{BUCKET})", "{{bucket}} lately"),
+                                        (f"max by (bucket) (cubewarden_create_latency_usual_milliseconds{BUCKET})",
+                                         "{{bucket}} usually")],
+              "Lately far above usually: Cube is getting slow, before anything fails. Look at the hosts' load and at templates that "
+              "were just made.", unit="ms"),
         lines("What Cube's answers meant", [(rate("upstream_answers_total", "outcome"), "{{outcome}}")],
               "Of creates. refused: Cube said no, nothing happened. slow_down: it asked for patience. unknown: nobody knows whether "
               "it happened; the warden searches. not_sent: Cube could not be reached.", unit="reqps", stacked=True),
