@@ -294,7 +294,7 @@ WRITES = dashboard(
              "While a backlog of deletes stands, creates are paid with confirmed deletes. It ends by itself; if it does not, see the "
              "backlog.", mappings=words(_0=("no", GREEN), _1=("creates wait for deletes", ORANGE)),
              thresholds=steps((1, ORANGE))),
-        lines("Breakers", [(f"max by (path) (cubewarden_breaker_state{JOB})", "{{path}}")],
+        lines("Breakers over time", [(f"max by (path) (cubewarden_breaker_state{JOB})", "{{path}}")],
               "0 closed, 1 half-open, 2 open, the worst of all wardens. Flapping: Cube takes one write and fails at the next; lower "
               "write_path.max_writes or the load.", high=2, thresholds=steps((1, ORANGE), (2, RED))),
         lines("How breakers moved", [(f"sum by (path, change) (increase(cubewarden_breaker_changes_total{JOB}{RATE}))",
