@@ -8,6 +8,7 @@
 mod deployment;
 mod keys;
 mod pages;
+mod refusals;
 mod shown;
 
 use std::path::Path;
