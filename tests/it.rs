@@ -12,6 +12,7 @@ mod cube_answers;
 mod documents;
 mod guard;
 mod ledger;
+mod lost;
 mod observe;
 mod process;
 mod proxy;

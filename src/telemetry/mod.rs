@@ -6,6 +6,6 @@ mod metrics;
 
 pub use labels::{
     Answer, Asker, BreakerMove, BreakerPath, CallOutcome, Decision, EntryState, KillResult, LeaseEvent,
-    Reconciled, WriteLane,
+    Rebuilt, Reconciled, WriteLane,
 };
 pub use metrics::{BucketGauges, LedgerGauges, Metrics, Names, Waiting, WriteGauges};
