@@ -142,6 +142,15 @@ LEDGER_UP = stat(
     "Does the ledger answer each warden? If not, creates and deletes are refused with LEDGER_UNAVAILABLE. Look at "
     "/readyz, then at the disk or at Redis. Runbook: ledger unreachable.",
     mappings=words(_0=("unreachable", RED), _1=("answers", GREEN)), thresholds=steps((0, RED), (1, GREEN)))
+LEDGER_WHOLE = stat(
+    "Ledger whole", f"max(cubewarden_ledger_lost{JOB})",
+    "lost: the ledger has forgotten what it had confirmed, or is being rebuilt; creates and collector wait. Look at the store before "
+    "anything else. Runbook: ledger lost.",
+    mappings=words(_0=("whole", GREEN), _1=("lost", RED)), thresholds=steps((1, RED)))
+LIMITS_AGREE = stat(
+    "Limits agree", f"max(cubewarden_limits_disagree{JOB})",
+    "Wardens of one ledger run with different limits; the smaller hold. Give all of them the same file. Runbook: limits disagree.",
+    mappings=words(_0=("yes", GREEN), _1=("no", ORANGE)), thresholds=steps((1, ORANGE)))
 QUARANTINED = stat(
     "Quarantined", in_state("quarantined"),
     "Sandboxes that Cube would not end after many attempts. They still hold their slots. Look at "
@@ -190,6 +199,8 @@ OVERVIEW = dashboard(
         stat("Defects, 24 h", f"sum(increase(cubewarden_panics_total{JOB}[24h]))",
              "Defects of the warden, each of which ended one call. Find \"panicked\" in its log and report it. Runbook: defect.",
              thresholds=steps((0.5, RED)), unit="none"),
+        LEDGER_WHOLE,
+        LIMITS_AGREE,
         BREAKERS,
         BACKLOG,
         lines("Governed calls by outcome", [(rate("calls_total", "outcome"), "{{outcome}}")],
@@ -263,6 +274,12 @@ LEAKS = dashboard(
         lines("Ends by result", [(rate("kills_total", "result"), "{{result}}")],
               "gone: the warden's DELETE was confirmed. already_gone: somebody or Cube was faster. failed: tried again. "
               "quarantined: given up for now. If failed outweighs gone, Cube's deletes are ill.", unit="reqps"),
+        lines("What a lost ledger got back", [(f"sum by (source) (increase(cubewarden_ledger_rebuilt_entries_total{JOB}{RATE}))",
+                                              "{{source}}"),
+                                             (f"sum(increase(cubewarden_ledger_rebuilds_total{JOB}{RATE}))", "rebuilds"),
+                                             (ledger("ledger_rebuilt_over_limit"), "slots beyond limits")],
+              "memory: what wardens remembered. listing: what Cube listed; these have unproven holders. Slots beyond limits were admitted "
+              "while the ledger had forgotten others: they go as sandboxes end. Runbook: ledger lost."),
         lines("What the reconciler settled",
               [(f"sum by (result) (increase(cubewarden_reconciled_total{JOB}{RATE}))", "{{result}}")],
               "found, claimed, unclaimed, never_came: ends of creates in doubt. ended: Cube's own sweeper was here. imported: "
