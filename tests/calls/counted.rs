@@ -60,8 +60,8 @@ async fn what_the_reconciler_settles_is_counted_by_what_it_came_to() {
     stage.inventory().await;
     let ours = [("namespace", "default"), ("env", "dev"), ("owner_id", "default.dev.p.r")];
     let carried = [("managed_by", "cubewarden"), ("cw_marker", MARKER)];
-    let ledger = ("cw_ledger", stage.warden.warden.ledger.id().as_str());
-    let labels = ours.into_iter().chain(carried).chain([ledger]);
+    let ledger = stage.warden.warden.ledger.id();
+    let labels = ours.into_iter().chain(carried).chain([("cw_ledger", ledger.as_str())]);
     stage.cube.seed_sandboxes(1, &labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect());
     stage.inventory().await;
     let counted = ["imported", "round", "unrecorded"].map(|result| reconciled(&stage, result));

@@ -66,6 +66,21 @@ fn a_call_that_fails_is_seen_to_fail() {
     }
 }
 
+/// The program has this command, with these options.
+fn can_be_typed(line: &str) {
+    let words: Vec<_> = line.split(' ').collect();
+    let commands = words.iter().take_while(|word| !word.starts_with('-'));
+    let help = Command::new(env!("CARGO_BIN_EXE_cubewarden")).args(commands).arg("--help").output().unwrap();
+    let says = String::from_utf8(help.stdout).unwrap();
+    assert!(help.status.success(), "there is no `cubewarden {line}`");
+    for option in words.iter().filter(|word| word.starts_with("--")) {
+        assert!(
+            says.contains(&format!("{option} <")) || says.contains(&format!("{option}\n")),
+            "{option}: {line}"
+        );
+    }
+}
+
 #[test]
 fn what_an_operator_runs_is_well_formed_and_names_files_that_exist() {
     for block in blocks().into_iter().filter(|block| block.kind == "sh operator") {
@@ -75,6 +90,9 @@ fn what_an_operator_runs_is_well_formed_and_names_files_that_exist() {
         for line in block.text.lines().filter(|line| !line.starts_with(' ')) {
             let command = line.split(' ').next().unwrap();
             assert!(OPERATORS.contains(&command), "{command} is none of {OPERATORS:?}: {block}");
+            if let Some(ours) = line.strip_prefix("cubewarden ") {
+                can_be_typed(ours);
+            }
         }
         let files = block.text.split_whitespace().filter(|word| word.starts_with("deploy/"));
         for file in files {
