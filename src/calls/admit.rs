@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::context::{Ask, Governor, unavailable};
-use crate::ids::{Bucket, Marker};
+use crate::ids::{Bucket, Generation, Marker};
 use crate::ledger::{self, BucketCounts, Full, FullWhere, LedgerError, Limits, Reserved};
 use crate::rules::admission;
 use crate::rules::entry::Entry;
@@ -23,7 +23,11 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// dropped is for the reconciler to find out.
 #[must_use]
 #[derive(Debug)]
-pub(super) struct Permit(pub(super) Marker);
+pub(super) struct Permit {
+    pub(super) marker: Marker,
+    /// Its holder's; another's once somebody has taken the sandbox.
+    pub(super) generation: Generation,
+}
 
 /// What became of an admission.
 #[derive(Debug)]
@@ -112,9 +116,9 @@ impl Governor {
 
     /// A slot came free at the very moment its caller left: it goes on to the next.
     async fn hand_on(&self, permit: Permit) -> Refusal {
-        match self.ledger.refused(&permit.0, "its caller had left the line").await {
+        match self.ledger.refused(&permit.marker, "its caller had left the line").await {
             Ok(()) => caller_left(),
-            Err(error) => self.not_sent(&permit.0, &error),
+            Err(error) => self.not_sent(&permit.marker, &error),
         }
     }
 
@@ -163,7 +167,10 @@ impl Governor {
 
     async fn try_admit(&self, wish: &ledger::Ask, limits: Limits) -> Result<Try, Refusal> {
         match self.ledger.reserve_dispatched(wish, limits).await {
-            Ok(Reserved::Slot(entry)) => Ok(Try::Admitted(Admitted::Permit(Permit(entry.marker)))),
+            Ok(Reserved::Slot(entry)) => {
+                let permit = Permit { marker: entry.marker, generation: entry.generation };
+                Ok(Try::Admitted(Admitted::Permit(permit)))
+            }
             Ok(Reserved::Taken) => Ok(Try::Admitted(Admitted::Taken)),
             Ok(Reserved::Full(full)) => Ok(Try::Full(full)),
             Err(error) => Err(self.not_sent(&wish.marker, &error)),

@@ -136,7 +136,7 @@ impl Governor {
         match self.place(ask, Lane::Create).await {
             Ok(place) => Ok((permit, place)),
             Err(refusal) => {
-                settled(self.ledger.refused(&permit.0, "it was not sent").await);
+                settled(self.ledger.refused(&permit.marker, "it was not sent").await);
                 Err(refusal)
             }
         }
@@ -185,7 +185,7 @@ impl Governor {
         permit: Permit,
         answer: Result<Response<Bytes>, TransportError>,
     ) -> Result<Made, Refusal> {
-        let marker = permit.0;
+        let marker = permit.marker.clone();
         let answer = match answer {
             Ok(answer) => answer,
             Err(error @ TransportError::NotSent(_)) => {
@@ -202,7 +202,7 @@ impl Governor {
         let status = answer.status().as_u16();
         match outcome::outcome(Asked::Create, status, answer.body()) {
             Outcome::Done => {
-                let given = self.settle_done(ask, wish, marker, answer).await?;
+                let given = self.settle_done(ask, wish, permit, answer).await?;
                 Ok(Made::Given(Box::new(given)))
             }
             Outcome::Refused { slow_down } => {
@@ -226,9 +226,10 @@ impl Governor {
         &self,
         ask: &Ask,
         wish: &Wish,
-        marker: Marker,
+        permit: Permit,
         answer: Response<Bytes>,
     ) -> Result<Given, Refusal> {
+        let Permit { marker, generation } = permit;
         self.metrics.answered(Meant::Done);
         let created = match CreatedSandbox::read(answer.body()) {
             Ok(created) => created,
@@ -252,7 +253,8 @@ impl Governor {
             return Err(outcome_unknown(&marker));
         }
         let entry = match self.ledger.done(&marker, &birth).await {
-            Ok(Some(entry)) if entry.usable() => entry,
+            // Found and taken by another holder before this answer came: its token is not told to whoever asked first.
+            Ok(Some(entry)) if entry.usable() && entry.generation == generation => entry,
             Ok(_) => return Err(outcome_unknown(&marker)),
             Err(error) => {
                 settled(Err(error));

@@ -172,7 +172,7 @@ fn slot_batch(ask: &Ask, entry: &Entry, limits: Limits, expected: Option<(Key, V
     batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
     batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
     if let Some(key) = &ask.key {
-        key.claim_in(&mut batch, &ask.marker, entry.asked);
+        key.claim_in(&mut batch, entry, entry.asked);
     }
     if let Some((claim, plan)) = &ask.lease {
         claim.take_in(&mut batch, entry, plan);

@@ -301,10 +301,15 @@ impl Ledger {
 
     /// Forgets a seal whose time is over.
     pub(super) async fn forget_seal(&self, member: &str) -> Result<(), LedgerError> {
-        let hash = member.strip_prefix(SEAL).unwrap_or(member);
+        let key = Key::Sealed(member.strip_prefix(SEAL).unwrap_or(member).to_owned());
+        let Snapshot { records, .. } = self.store.read(std::slice::from_ref(&key)).await?;
+        let sealed: Option<Sealed> =
+            bytes_in(&key, &records[0])?.and_then(|bytes| schema::decode(bytes).ok());
+        // An appointment is only taken away by who names its time.
+        let was = sealed.map(|sealed| UnixMillis(sealed.since).plus(SEALED_FOR));
         let batch = Batch {
-            remove: vec![Key::Sealed(hash.to_owned())],
-            appointments: vec![Appointment { member: member.to_owned(), was: None, is: None }],
+            remove: vec![key],
+            appointments: vec![Appointment { member: member.to_owned(), was, is: None }],
             ..Batch::default()
         };
         self.write(batch).await?;

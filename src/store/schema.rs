@@ -231,6 +231,8 @@ pub struct Idempotency {
     pub request: String,
     /// The entry of the one upstream call.
     pub marker: String,
+    /// Under which generation its answer is given.
+    pub generation: u64,
     /// When it is forgotten at the latest, milliseconds.
     pub expires: u64,
 }

@@ -262,6 +262,20 @@ impl World {
         self.outside.block_on(call.0).unwrap().ok()
     }
 
+    /// Begins something inside the warden.
+    pub(super) fn begin<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.inside.as_ref().unwrap().spawn(work)
+    }
+
+    /// What came of it, once it has ended.
+    pub(super) fn outcome<T>(&self, work: JoinHandle<T>) -> T {
+        assert!(work.is_finished(), "it goes on");
+        self.inside.as_ref().unwrap().block_on(work).unwrap()
+    }
+
     /// One call from begin to end.
     pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> Option<Answer> {
         self.finish(self.call(method, path, body))

@@ -96,7 +96,7 @@ impl Entry {
     }
 
     /// The create's own answer: dispatched, ambiguous → live; and what the reconciler had found already is no longer
-    /// waiting for a claim, for its client has it.
+    /// waiting for a claim, for its client has it. Whoever claimed it before that keeps the end it was granted.
     ///
     /// # Errors
     /// [`Unfit`] in any other state, or if it lives under another id.
@@ -106,7 +106,9 @@ impl Entry {
             return self.born(birth, now, timing);
         }
         self.answer = birth.answer;
-        self.deadline = birth.deadline;
+        if self.claim_until.is_some() {
+            self.deadline = birth.deadline;
+        }
         self.claimed(now, timing)
     }
 
