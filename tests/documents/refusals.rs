@@ -9,6 +9,7 @@ use crate::support::repository::read;
 /// (reason, status) of every row that begins with a reason.
 fn rows(page: &str) -> BTreeSet<(String, u16)> {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let rows = rows.filter(|(name, _)| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'));
     let rows = rows.filter_map(|(name, rest)| Some((name.to_owned(), rest.split(' ').next()?.parse().ok()?)));
     rows.collect()
 }
