@@ -278,6 +278,7 @@ fn task_rules(settings: &Settings) -> tasks::Rules {
         },
         labels: LabelNames::new(&settings.calls.identity.metadata_prefix),
         kills: if settings.calls.mode == Mode::Enforce { Kills::CarriedOut } else { Kills::Withheld },
+        policies: settings.calls.policies.clone(),
     }
 }
 
@@ -292,6 +293,7 @@ fn timing(settings: &Settings) -> Timing {
         horizon: tasks.reconciler.ambiguous_horizon,
         claim: tasks.reconciler.claim,
         newborn: tasks.collector.newborn_grace,
+        root_fresh: tasks.collector.root_fresh,
         deadline_grace: tasks.reconciler.deadline_grace,
         tombstone: usual.tombstone.max(longest.saturating_mul(4)),
         kill_retry: tasks.deletes.retry,

@@ -18,6 +18,7 @@ pub(super) fn collector(sheet: &mut Sheet) -> Collector {
         listing_drop_floor: s.get("listing_drop_floor", 10, &whole(0..=1_000_000)),
         listing_drop_percent: s.get("listing_drop_percent", 20, &whole(0..=100)),
         max_kills_per_cycle: s.get("max_kills_per_cycle", 50, &whole(0..=100_000)),
+        max_kills_per_bucket: s.get("max_kills_per_bucket", 25, &whole(0..=100_000)),
     });
     sheet.cross(
         &["collector.root_fresh", "collector.heartbeat"],

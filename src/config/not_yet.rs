@@ -3,8 +3,7 @@
 //!
 //! Refused is what an operator would rely on and this version would not do: https, reuse, somebody who
 //! tells whether a sandbox is in use. Told is what only waits for its part of a later version and does no harm until then,
-//! so that a file written for that version can be used today: whoever sets `retention` keeps paused sandboxes longer than
-//! meant, and loses none.
+//! so that a file written for that version can be used today.
 //! The one place to take such a sentence away.
 
 use super::sheet::{Effective, Sheet};
@@ -53,13 +52,9 @@ fn awaited(key: &str) -> Option<(&'static str, String)> {
     let (section, _) = key.split_once('.')?;
     let (_, name) = key.rsplit_once('.')?;
     match (section, name) {
-        // The inventory, and how long a 404 proves nothing, go by these two already.
-        ("collector", "cycle" | "newborn_grace") => None,
-        ("collector", _) => Some(("the collector", key.to_owned())),
         ("write_path", _) => Some(("the write-path guard", key.to_owned())),
         ("bucket_defaults" | "env_defaults" | "bucket", _) => {
             let for_what = match name {
-                "retention" => "the collector",
                 "unproven_delete" => "the reuse of sandboxes",
                 "template" | "light_template" => "leases",
                 _ => return None,

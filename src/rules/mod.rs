@@ -3,6 +3,7 @@
 //! Must stay true: nothing here reads a clock, waits, logs, or knows how state is stored; integers only.
 
 pub mod admission;
+pub mod collector;
 pub mod colour;
 pub mod delete;
 pub mod entry;

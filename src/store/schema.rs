@@ -10,6 +10,7 @@
 //! | `l:<bucket>:<owner>` | a [`Holding`]: the entry that its owner holds by a lease | as its entry | create, purge |
 //! | `z:<hash>` | a [`Sealed`] lease id, which may never act again | 30 days | whoever overtakes or ends a lease |
 //! | `n:<instance>` | a [`Beat`] of a running warden | until it ends, or an hour after its death | `Ledger::beat` |
+//! | `c:<upstream>:<part>` | what a Cube's collector knows: `lead`, `state`, and the marks by the first digit of their markers | for ever | the collector |
 //!
 //! | set | members | |
 //! |---|---|---|
@@ -26,15 +27,19 @@
 //!
 //! Must stay true: an entry's sets follow from the entry alone ([`sets_of`]); a record of a later format is refused, not guessed at.
 
+mod collector;
 mod entry;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use collector::{Lead, decode_marks, decode_state, encode_marks, encode_state};
 pub use entry::{decode_entry, encode_entry};
 
-use crate::ids::{Bucket, InstanceId, LedgerId, Malformed, Marker, ObjectKind, OwnerId, SandboxId};
+use crate::ids::{
+    Bucket, InstanceId, LedgerId, Malformed, Marker, ObjectKind, OwnerId, SandboxId, UpstreamName,
+};
 use crate::rules::entry::Entry;
 
 /// The format this program writes. A greater one is refused.
@@ -59,6 +64,48 @@ pub enum Key {
     Sealed(String),
     /// The last beat of a running warden.
     Instance(InstanceId),
+    /// A part of what the collector of a Cube knows.
+    Collector(UpstreamName, Part),
+}
+
+/// A part of what a collector knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Who leads.
+    Lead,
+    /// All but the marks.
+    State,
+    /// The marks of the markers that begin with this hexadecimal digit.
+    Marks(u8),
+}
+
+impl Part {
+    /// All parts that hold marks.
+    pub const MARKS: [Self; 16] = {
+        let (mut parts, mut digit) = ([Self::Marks(0); 16], 0_u8);
+        while digit < 16 {
+            parts[digit as usize] = Self::Marks(digit);
+            digit += 1;
+        }
+        parts
+    };
+
+    /// Where the mark of this entry lies.
+    #[must_use]
+    pub fn of(marker: &Marker) -> Self {
+        let digit = marker.as_str().chars().next().and_then(|first| first.to_digit(16));
+        Self::Marks(digit.and_then(|digit| u8::try_from(digit).ok()).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lead => f.write_str("lead"),
+            Self::State => f.write_str("state"),
+            Self::Marks(digit) => write!(f, "m{digit:x}"),
+        }
+    }
 }
 
 impl fmt::Display for Key {
@@ -72,6 +119,7 @@ impl fmt::Display for Key {
             Self::Owner(bucket, owner) => write!(f, "l:{bucket}:{owner}"),
             Self::Sealed(hash) => write!(f, "z:{hash}"),
             Self::Instance(instance) => write!(f, "n:{instance}"),
+            Self::Collector(upstream, part) => write!(f, "c:{upstream}:{part}"),
         }
     }
 }

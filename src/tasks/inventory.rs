@@ -3,16 +3,20 @@
 //!
 //! Must stay true: nothing is ended here that was not condemned before; absence from the list proves nothing.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
+use super::survey::{self, Inventory};
 use super::{Adopt, Kills, Rules, Tasks, vanished};
 use crate::cube::api::{Labels, Listed, SandboxState};
 use crate::cube::client::Seen;
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
 use crate::ledger::{Import, Imported, LedgerError};
+use crate::rules::collector::outage::Outages;
+use crate::rules::collector::subject::{Phase, Subject};
 use crate::rules::entry::{Activity, Entry, Origin, Shape, State};
 use crate::telemetry::Reconciled;
 use crate::time::UnixMillis;
@@ -20,7 +24,7 @@ use crate::time::UnixMillis;
 /// How many items are taken in at once: so many imports share a sync of the disk.
 const AT_ONCE: usize = 64;
 /// How many vanished ones are asked about in one cycle.
-const MOST_ASKED: usize = 256;
+pub(super) const MOST_ASKED: usize = 256;
 
 /// What an item of the list is to us.
 enum Whose {
@@ -33,28 +37,63 @@ enum Whose {
 }
 
 impl Tasks {
-    /// Takes in Cube's list once.
+    /// Takes in Cube's list once, and judges nobody.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails. A list that fails changes nothing.
     pub async fn tick_inventory(self: &Arc<Self>) -> Result<(), LedgerError> {
+        self.take_inventory(&Outages::default(), MOST_ASKED).await.map(drop)
+    }
+
+    /// Takes in Cube's list: every item finds its record or is given one, and up to `most` of those that it leaves out are
+    /// asked about. `None` if there is no list.
+    pub(super) async fn take_inventory(
+        self: &Arc<Self>,
+        outages: &Outages,
+        most: usize,
+    ) -> Result<Option<Inventory>, LedgerError> {
         let began = self.ledger.now().await?;
         let listed = match self.cube.list(&self.cube.own_credential()).await {
             Ok(listed) => listed,
             Err(error) => {
                 self.note_listing(Some(&error));
                 tracing::warn!(%error, "no inventory this time");
-                return Ok(());
+                return Ok(None);
             }
         };
         self.note_listing(None);
         let rules = self.rules.load_full();
-        let first = !self.ledger.first_import_done().await?;
+        let subjects = self.subjects(outages, began).await?;
         let shown = vanished::shown_by(&listed);
-        let ids: Vec<SandboxId> = listed.iter().map(|item| item.id.clone()).collect();
+        let by_list = listed.iter().map(|item| (item.id.clone(), survey::shown(item))).collect();
+        self.reconcile(&rules, listed, &subjects, began).await?;
+        let vanished = survey::vanished(&subjects, &shown, began);
+        let hosts = shown.hosts();
+        let (verdict, by_get) = self.judge(shown, vanished, most).await?;
+        self.status_mut().last_inventory = Some(began);
+        let mut inventory = Inventory { began, subjects, shown: by_list, verdict, hosts };
+        inventory.shown.extend(by_get);
+        Ok(Some(inventory))
+    }
+
+    async fn reconcile(
+        self: &Arc<Self>,
+        rules: &Rules,
+        listed: Vec<Listed>,
+        subjects: &[Subject],
+        began: UnixMillis,
+    ) -> Result<(), LedgerError> {
+        let first = !self.ledger.first_import_done().await?;
+        let charged: HashMap<&SandboxId, &Subject> =
+            subjects.iter().map(|subject| (&subject.sandbox, subject)).collect();
+        let (known, others): (Vec<Listed>, Vec<Listed>) =
+            listed.into_iter().partition(|item| charged.contains_key(&item.id));
+        for item in &known {
+            self.follow(charged[&item.id], item, began).await?;
+        }
+        let ids: Vec<SandboxId> = others.iter().map(|item| item.id.clone()).collect();
         let entries = self.ledger.find_all(&ids).await?;
-        let rules = &rules;
-        let work = listed.into_iter().zip(entries).map(|(item, entry)| async move {
+        let work = others.into_iter().zip(entries).map(|(item, entry)| async move {
             match entry {
                 Some(entry) => self.compare(&entry, &item, began).await.map(|()| false),
                 None => self.unknown(rules, &item, first, began).await,
@@ -66,21 +105,23 @@ impl Tasks {
         if first {
             self.ledger.finish_first_import().await?;
         }
-        self.judge(shown, began, MOST_ASKED).await?;
-        self.status_mut().last_inventory = Some(began);
         Ok(())
     }
 
-    /// An item with an entry: the entry follows it, or, if it is dead, the item is looked at closely.
+    /// A live one goes to sleep or wakes as the list shows it.
+    async fn follow(&self, subject: &Subject, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
+        let seen = match (subject.phase, &item.state) {
+            (Phase::Live(Activity::Running), SandboxState::Paused) => Activity::Paused(began),
+            (Phase::Live(Activity::Paused(_)), SandboxState::Running) => Activity::Running,
+            _ => return Ok(()),
+        };
+        self.ledger.observed(&subject.marker, seen, began).await
+    }
+
+    /// An item whose entry holds no slot, or came only now: what is dead and shown alive is looked at closely.
     async fn compare(&self, entry: &Entry, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
-        match (&entry.state, &item.state) {
-            (State::Live(Activity::Running), SandboxState::Paused) => {
-                self.ledger.observed(&entry.marker, Activity::Paused(began), began).await
-            }
-            (State::Live(Activity::Paused(_)), SandboxState::Running) => {
-                self.ledger.observed(&entry.marker, Activity::Running, began).await
-            }
-            (State::Refused | State::Gone { .. }, _) if buried_before(entry, began) => {
+        match &entry.state {
+            State::Refused | State::Gone { .. } if buried_before(entry, began) => {
                 self.raise(&entry.marker, &item.id).await
             }
             _ => Ok(()),

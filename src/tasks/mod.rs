@@ -2,12 +2,14 @@
 //!
 //! Must stay true: a tick that fails changes nothing it cannot prove and is called again; tasks never prolong a life.
 
+mod collector;
 mod decisions;
 mod driver;
 mod due;
 mod inventory;
 mod search;
 pub mod settings;
+mod survey;
 mod vanished;
 
 use std::collections::HashSet;
@@ -20,11 +22,16 @@ use crate::cube::api::LabelNames;
 use crate::cube::client::Client;
 use crate::deeds::Deeds;
 use crate::ids::Bucket;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Remembered};
+use crate::rules::policy::Policies;
 use crate::telemetry::Metrics;
 use crate::time::Clock;
 
+pub use collector::Cycle;
 pub use driver::Status;
+
+/// A backlog of kills is worked off with at most this many at once; the rest keep their appointments.
+const MOST_KILLS: usize = 32;
 
 /// Whose the sandboxes are that have no record and none of our labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +62,8 @@ pub struct Rules {
     pub labels: LabelNames,
     /// Whether condemned sandboxes are killed.
     pub kills: Kills,
+    /// What each bucket does with what nobody needs.
+    pub policies: Policies,
 }
 
 /// What the tasks are wired to.
@@ -87,6 +96,8 @@ pub struct Tasks {
     /// Records that could not be read and were reported: once is enough.
     reported: Mutex<HashSet<String>>,
     listings: Mutex<vanished::Listings>,
+    /// What the collector knows, as it was last written; `None`: to be read.
+    remembered: tokio::sync::Mutex<Option<Remembered>>,
 }
 
 impl std::fmt::Debug for Tasks {
@@ -111,6 +122,7 @@ impl Tasks {
             left_over: AtomicUsize::default(),
             reported: Mutex::default(),
             listings: Mutex::default(),
+            remembered: tokio::sync::Mutex::default(),
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Collector {
     pub listing_drop_percent: u32,
     /// Kills in one cycle, at most.
     pub max_kills_per_cycle: u32,
+    /// Of these, in one bucket.
+    pub max_kills_per_bucket: u32,
 }
 
 /// The reconciler's times.
