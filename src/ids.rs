@@ -126,6 +126,30 @@ impl OwnerId {
         let parts = [bucket.namespace.as_str(), bucket.env.as_str(), project, run];
         Self::new(&parts.map(encode_part).join("."))
     }
+
+    /// The bucket that an id made by [`OwnerId::of_parts`] begins with; `None` if it was made otherwise.
+    #[must_use]
+    pub fn bucket(&self) -> Option<Bucket> {
+        let mut parts = self.0.split('.').map(decode_part);
+        let (namespace, env) = (parts.next()??, parts.next()??);
+        let whole = parts.count() == 2;
+        whole.then(|| Bucket::parse(&format!("{namespace}/{env}")).ok())?
+    }
+}
+
+fn decode_part(part: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(part.len());
+    let mut rest = part.bytes();
+    while let Some(byte) = rest.next() {
+        out.push(match byte {
+            b'_' => match rest.next()? {
+                b'_' => b'_',
+                high => u8::from_str_radix(std::str::from_utf8(&[high, rest.next()?]).ok()?, 16).ok()?,
+            },
+            plain => plain,
+        });
+    }
+    String::from_utf8(out).ok()
 }
 
 fn encode_part(part: &str) -> String {
@@ -299,5 +323,12 @@ mod tests {
         assert_ne!(owner("a.b/c", "d", "e"), owner("a/b.c", "d", "e"));
         assert_ne!(owner("a/b", "_2e", "x"), owner("a/b", ".", "x"));
         assert!(OwnerId::of_parts(&bucket("a/b"), &"x".repeat(600), "r").is_err());
+        for text in ["sin-builder/prod", "a.b/c_d", "A_2e/b-1"] {
+            let owner = OwnerId::of_parts(&bucket(text), "p.q", "ü_").unwrap();
+            assert_eq!(owner.bucket(), Some(bucket(text)), "{owner}");
+        }
+        for foreign in ["x", "a.b", "a.b.c", "a.b.c.d.e", "a._zz.c.d", "_.b.c.d"] {
+            assert_eq!(OwnerId::new(foreign).unwrap().bucket(), None, "{foreign}");
+        }
     }
 }

@@ -27,6 +27,12 @@ pub enum Reason {
     FencedGeneration,
     /// A stale generation asked for a pause: the same words, as SDKs read what a call's precondition is.
     FencedPause,
+    /// A lease that was released or overtaken may not act again.
+    LeaseSealed,
+    /// The owner holds another lease, or another sandbox than the one asked for.
+    LeaseMismatch,
+    /// Cube does not move the end of a leased sandbox.
+    RenewalFailed,
     /// The same Idempotency-Key came with another body.
     IdempotencyMismatch,
     /// No or an unknown credential.
@@ -56,7 +62,7 @@ pub enum Reason {
 }
 
 /// (reason, wire name, HTTP status): the one table.
-const TABLE: [(Reason, &str, u16); 22] = [
+const TABLE: [(Reason, &str, u16); 25] = [
     (Reason::CapacityExceeded, "CAPACITY_EXCEEDED", 429),
     (Reason::RateLimited, "RATE_LIMITED", 429),
     (Reason::WritePathOpen, "WRITE_PATH_OPEN", 503),
@@ -66,6 +72,9 @@ const TABLE: [(Reason, &str, u16); 22] = [
     (Reason::OutcomeUnknown, "OUTCOME_UNKNOWN", 504),
     (Reason::FencedGeneration, "FENCED_GENERATION", 409),
     (Reason::FencedPause, "FENCED_GENERATION", 412),
+    (Reason::LeaseSealed, "LEASE_SEALED", 409),
+    (Reason::LeaseMismatch, "LEASE_MISMATCH", 409),
+    (Reason::RenewalFailed, "RENEWAL_FAILED", 409),
     (Reason::IdempotencyMismatch, "IDEMPOTENCY_MISMATCH", 409),
     (Reason::Unauthenticated, "UNAUTHENTICATED", 401),
     (Reason::ForbiddenBucket, "FORBIDDEN_BUCKET", 403),

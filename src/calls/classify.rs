@@ -151,6 +151,17 @@ impl Verb {
     }
 }
 
+/// What a holder asks by the native API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseAct {
+    /// `POST /v1/leases`
+    Acquire,
+    /// `POST /v1/lease-heartbeats`
+    Beat,
+    /// `POST /v1/lease-releases`
+    Release,
+}
+
 /// What a request is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
@@ -167,6 +178,8 @@ pub enum Call {
         /// Of which.
         sandbox: SandboxRef,
     },
+    /// The native API of leases.
+    Lease(LeaseAct),
     /// `GET /snapshots`
     ListSnapshots,
     /// One snapshot, also under `/templates`, where Cube deletes them; the id as Cube decodes it.
@@ -205,7 +218,7 @@ pub enum Call {
 }
 
 /// Every name of a call, for metrics that must exist from the start.
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 32] = [
     "sandbox_create",
     "sandbox_list",
     "sandbox_get",
@@ -221,6 +234,9 @@ const NAMES: [&str; 29] = [
     "sandbox_snapshot",
     "sandbox_rollback",
     "sandbox_read",
+    "lease_acquire",
+    "lease_beat",
+    "lease_release",
     "snapshot_list",
     "snapshot_read",
     "snapshot_write",
@@ -245,6 +261,9 @@ impl Call {
             Self::Create(_) => "sandbox_create",
             Self::List(_) => "sandbox_list",
             Self::Sandbox { act, .. } => act.row().1,
+            Self::Lease(LeaseAct::Acquire) => "lease_acquire",
+            Self::Lease(LeaseAct::Beat) => "lease_beat",
+            Self::Lease(LeaseAct::Release) => "lease_release",
             Self::ListSnapshots => "snapshot_list",
             Self::Snapshot { verb: Verb::Read, .. } => "snapshot_read",
             Self::Snapshot { verb: Verb::Write, .. } => "snapshot_write",
@@ -345,6 +364,9 @@ fn route(method: &Method, path: &str) -> Call {
         ["v2", rest @ ..] => (Prefix::V2, rest),
         rest => (Prefix::Root, rest),
     };
+    if let (Some(act), "POST") = (lease_act(&segments), method.as_str()) {
+        return Call::Lease(act);
+    }
     match rest {
         ["sandboxes"] if is_read(method) => Call::List(prefix),
         ["sandboxes"] if method == Method::POST => Call::Create(prefix),
@@ -365,6 +387,15 @@ fn route(method: &Method, path: &str) -> Call {
         ["templates", ..] => Call::WriteTemplate,
         _ if is_read(method) => Call::Pass,
         _ => Call::UngovernedWrite,
+    }
+}
+
+fn lease_act(segments: &[&str]) -> Option<LeaseAct> {
+    match segments {
+        ["v1", "leases"] => Some(LeaseAct::Acquire),
+        ["v1", "lease-heartbeats"] => Some(LeaseAct::Beat),
+        ["v1", "lease-releases"] => Some(LeaseAct::Release),
+        _ => None,
     }
 }
 

@@ -4,25 +4,27 @@
 //! empty 404/405 of a Cube without v2 lets it go out again, as v1); every way out settles the slot.
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response, header};
 
 use super::admit::{Admitted, Permit};
 use super::answers;
 use super::classify::{Call, Prefix};
 use super::context::{Ask, Governor, unavailable};
+use super::fencing;
 use super::mends::{self, Mend};
+use super::reuse::Before;
 use super::seam::Reply;
 use super::wish::Wish;
 use crate::cube::api::CreatedSandbox;
-use crate::cube::client::{Pace, Seen};
+use crate::cube::client::Pace;
 use crate::cube::outcome::{self, Asked, Outcome};
 use crate::cube::profile::Probe;
 use crate::cube::transport::TransportError;
 use crate::ids::{Marker, SandboxRef};
-use crate::ledger::{Claim, Claiming, IdempotencyKey, LedgerError};
-use crate::rules::entry::{Birth, Entry, State};
+use crate::ledger::{IdempotencyKey, LedgerError};
+use crate::rules::entry::{Birth, Entry};
 use crate::rules::policy::IdForm;
-use crate::telemetry::{Answer as Meant, Reconciled};
+use crate::telemetry::Answer as Meant;
 use crate::verdict::{Reason, Refusal};
 
 /// Says that a timeout was clamped, and to what.
@@ -30,35 +32,75 @@ const CLAMPED: HeaderName = HeaderName::from_static("x-cubewarden-clamped");
 /// Answers and metadata up to this size are kept in the ledger.
 pub(super) const KEPT: usize = 4096;
 
-pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result<Reply, Refusal> {
-    let mut wish = Wish::read(governor, &ask, prefix)?;
-    wish.check_fields()?;
-    wish.check_objects(governor, &ask).await?;
-    let key = idempotency_key(&ask, &wish)?;
-    wish.claimable = key.is_some();
-    wish.check_rate(governor, &ask)?;
-    let permit = loop {
-        let key = match &key {
-            None => None,
-            Some(key) => match governor.claim(key).await? {
-                Claim::Free(key) => Some(key),
-                Claim::Mismatch => return Err(mismatch()),
-                Claim::Same(entry) => match governor.join(&ask, *entry).await? {
-                    Some(answer) => return Ok(Reply::Answer(answer)),
-                    None => continue,
-                },
-            },
+/// What a create came to.
+pub(super) enum Made {
+    /// A sandbox.
+    Given(Box<Given>),
+    /// None; this is Cube's own answer.
+    Refused(Response<Bytes>),
+}
+
+/// A sandbox that a create gives.
+pub(super) struct Given {
+    pub(super) entry: Entry,
+    /// As Cube answers a create.
+    pub(super) answer: Response<Bytes>,
+    /// Whether it was there before.
+    pub(super) reused: bool,
+}
+
+impl Made {
+    /// The answer to an SDK; a holder also learns its lease.
+    pub(super) fn into_answer(self) -> Response<Bytes> {
+        let given = match self {
+            Self::Given(given) => *given,
+            Self::Refused(answer) => return answer,
         };
-        match governor.admit(&ask, &wish.ledger_ask(&ask, key)).await? {
+        let mut answer = given.answer;
+        if let Some(lease) = given.entry.lease.as_ref().and_then(|lease| fencing::header(&lease.id)) {
+            answer.headers_mut().insert(fencing::LEASE_ID, lease);
+        }
+        answer
+    }
+}
+
+pub(super) async fn run(governor: &Governor, ask: Ask, prefix: Prefix) -> Result<Reply, Refusal> {
+    let wish = Wish::read(governor, &ask, prefix)?;
+    make(governor, &ask, wish, prefix).await.map(|made| Reply::Answer(made.into_answer()))
+}
+
+/// Makes what is wished for, or finds that it is there already.
+pub(super) async fn make(
+    governor: &Governor,
+    ask: &Ask,
+    mut wish: Wish,
+    prefix: Prefix,
+) -> Result<Made, Refusal> {
+    wish.check_fields()?;
+    wish.check_objects(governor, ask).await?;
+    let key = idempotency_key(ask, &wish)?;
+    wish.claimable |= key.is_some();
+    wish.check_rate(governor, ask)?;
+    let permit = loop {
+        let key = match governor.claim_key(ask, key.as_ref()).await? {
+            Before::Nothing(key) => key,
+            Before::Given(given) => return Ok(Made::Given(given)),
+            Before::LookAgain => continue,
+        };
+        let claim = match governor.claim_owner(ask, &wish).await? {
+            Before::Nothing(claim) => claim,
+            Before::Given(given) => return Ok(Made::Given(given)),
+            Before::LookAgain => continue,
+        };
+        match governor.admit(ask, &wish.ledger_ask(ask, key, claim)).await? {
             Admitted::Permit(permit) => break permit,
             Admitted::Taken => {}
         }
     };
     governor.metrics.admitted(ask.settings.policies.label(&wish.bucket));
     let sent = governor.dispatch(permit).await?;
-    let answer = governor.send_create(&ask, &wish, prefix).await;
-    let settled = governor.settle(&ask, &wish, sent, answer).await;
-    settled.map(Reply::Answer)
+    let answer = governor.send_create(ask, &wish, prefix).await;
+    governor.settle(ask, &wish, sent, answer).await
 }
 
 /// Proof that the ledger has let a create go upstream; it must be settled.
@@ -80,76 +122,13 @@ fn idempotency_key(ask: &Ask, wish: &Wish) -> Result<Option<IdempotencyKey>, Ref
     Ok(Some(IdempotencyKey::new(ask.who.tenant.as_ref(), key, &parts)))
 }
 
-fn mismatch() -> Refusal {
-    let message = "this Idempotency-Key was used with another request; use a new key for a new request";
-    Refusal::new(Reason::IdempotencyMismatch, message)
-}
-
-fn outcome_unknown(marker: &Marker) -> Refusal {
+pub(super) fn outcome_unknown(marker: &Marker) -> Refusal {
     let message = "the create was sent and its answer was lost; it is looked for, and ended if nobody can claim it; \
                    list your sandboxes before you create again, or use an Idempotency-Key";
     Refusal::new(Reason::OutcomeUnknown, message).with("marker", marker.as_str())
 }
 
 impl Governor {
-    async fn claim(&self, key: &IdempotencyKey) -> Result<Claim, Refusal> {
-        self.ledger.claim(key).await.map_err(|error| unavailable(&error))
-    }
-
-    /// Waits for the create that this one repeats, and gives its answer; `None` if it came to nothing.
-    async fn join(&self, ask: &Ask, entry: Entry) -> Result<Option<Response<Bytes>>, Refusal> {
-        let mut changes = self.ledger.changes();
-        let marker = entry.marker.clone();
-        loop {
-            changes.mark_unchanged();
-            let entry = self.ledger.entry(&marker).await.map_err(|error| unavailable(&error))?;
-            match entry.as_ref().map(|entry| &entry.state) {
-                Some(State::Live(_)) => {
-                    let claimed = self.ledger.claimed(&marker).await.map_err(|error| unavailable(&error))?;
-                    return match claimed {
-                        Some(repeated) => {
-                            if repeated.claim == Claiming::Now {
-                                self.metrics.reconciled(Reconciled::Claimed);
-                            }
-                            self.repeat_answer(ask, &repeated.entry).await.map(Some)
-                        }
-                        None => Ok(None),
-                    };
-                }
-                Some(State::Reserved | State::Dispatched | State::Ambiguous { .. }) => {}
-                _ => return Ok(None),
-            }
-            let passed = self.clock.now().since(ask.arrived);
-            if passed >= ask.settings.admission.patience {
-                return Err(outcome_unknown(&marker));
-            }
-            tokio::select! {
-                _hint = changes.changed() => {}
-                () = self.clock.sleep(std::time::Duration::from_secs(1)) => {}
-                () = ask.caller.gone() => return Err(outcome_unknown(&marker)),
-            }
-        }
-    }
-
-    /// The answer of an earlier create: as it was kept, else put together from what Cube shows now.
-    async fn repeat_answer(&self, ask: &Ask, entry: &Entry) -> Result<Response<Bytes>, Refusal> {
-        let Some(sandbox) = &entry.sandbox else { return Err(outcome_unknown(&entry.marker)) };
-        if let Some(turned_away) = self.turned_away(ask, sandbox).await {
-            return Ok(turned_away);
-        }
-        let body = if let Some(answer) = &entry.answer {
-            answer.clone()
-        } else {
-            let credential = self.cube.credential_for(&ask.head.headers);
-            match self.cube.get(sandbox, &credential).await {
-                Seen::Here(detail) => detail.as_created(),
-                Seen::Absent | Seen::Unclear(_) => return Err(outcome_unknown(&entry.marker)),
-            }
-        };
-        let body = named(ask, entry, body);
-        Ok(answers::plain(StatusCode::CREATED, body))
-    }
-
     async fn dispatch(&self, permit: Permit) -> Result<Sent, Refusal> {
         let marker = permit.0.marker;
         match self.ledger.dispatch(&marker).await {
@@ -201,7 +180,7 @@ impl Governor {
         wish: &Wish,
         sent: Sent,
         answer: Result<Response<Bytes>, TransportError>,
-    ) -> Result<Response<Bytes>, Refusal> {
+    ) -> Result<Made, Refusal> {
         let marker = sent.0;
         let answer = match answer {
             Ok(answer) => answer,
@@ -218,11 +197,14 @@ impl Governor {
         };
         let status = answer.status().as_u16();
         match outcome::outcome(Asked::Create, status, answer.body()) {
-            Outcome::Done => self.settle_done(ask, wish, marker, answer).await,
+            Outcome::Done => {
+                let given = self.settle_done(ask, wish, marker, answer).await?;
+                Ok(Made::Given(Box::new(given)))
+            }
             Outcome::Refused { slow_down } => {
                 self.metrics.answered(if slow_down { Meant::SlowDown } else { Meant::Refused });
                 settled(self.ledger.refused(&marker, &format!("Cube refused with {status}")).await);
-                Ok(answers::refused_by_cube(self, ask, answer))
+                Ok(Made::Refused(answers::refused_by_cube(self, ask, answer)))
             }
             Outcome::Unknown => {
                 self.metrics.answered(Meant::Unknown);
@@ -230,7 +212,7 @@ impl Governor {
                 if outcome::is_lost(status) {
                     Err(outcome_unknown(&marker))
                 } else {
-                    Ok(answers::mended(self, ask, answer))
+                    Ok(Made::Refused(answers::mended(self, ask, answer)))
                 }
             }
         }
@@ -242,7 +224,7 @@ impl Governor {
         wish: &Wish,
         marker: Marker,
         answer: Response<Bytes>,
-    ) -> Result<Response<Bytes>, Refusal> {
+    ) -> Result<Given, Refusal> {
         self.metrics.answered(Meant::Done);
         let created = match CreatedSandbox::read(answer.body()) {
             Ok(created) => created,
@@ -282,7 +264,8 @@ impl Governor {
         {
             head.headers.insert(CLAMPED, clamped);
         }
-        Ok(Response::from_parts(head, Bytes::from(named(ask, &entry, text))))
+        let answer = Response::from_parts(head, Bytes::from(named(ask, &entry, text)));
+        Ok(Given { entry, answer, reused: false })
     }
 }
 
@@ -297,7 +280,7 @@ pub(super) fn unreachable(error: &TransportError) -> Refusal {
 }
 
 /// The answer's body with the id as this bucket hands it out.
-fn named(ask: &Ask, entry: &Entry, body: String) -> String {
+pub(super) fn named(ask: &Ask, entry: &Entry, body: String) -> String {
     let qualified = ask.settings.policies.of(&entry.bucket).ids == IdForm::Qualified;
     match (&entry.sandbox, qualified) {
         (Some(id), true) => {

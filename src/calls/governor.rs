@@ -19,7 +19,7 @@ use super::identity::{self, Caller as Who};
 use super::seam::{Caller, Calls, Reply, Route};
 use super::settings::{Mode, Settings};
 use super::{
-    connect, create_sandbox, delete_sandbox, list_sandboxes, objects, read_sandbox, shadow, touch,
+    connect, create_sandbox, delete_sandbox, leases, list_sandboxes, objects, read_sandbox, shadow, touch,
     transparent,
 };
 use crate::cube::client::API_KEY;
@@ -58,6 +58,7 @@ impl Governor {
                     read_sandbox::other(self, ask, act, prefix, sandbox).await
                 }
             },
+            Call::Lease(act) => leases::run(self, ask, act).await,
             Call::ListSnapshots => objects::list_snapshots(self, ask).await,
             Call::Snapshot { verb, id } => objects::snapshot(self, ask, verb, &id).await,
             Call::ListVolumes => objects::list_volumes(self, ask).await,

@@ -94,7 +94,8 @@ impl Governor {
     }
 
     async fn shadow_reserve(&self, ask: &Ask, wish: &Wish) -> Result<(), LedgerError> {
-        if let Reserved::Slot(_) = self.ledger.reserve(&wish.ledger_ask(ask, None), Limits::default()).await?
+        if let Reserved::Slot(_) =
+            self.ledger.reserve(&wish.ledger_ask(ask, None, None), Limits::default()).await?
         {
             self.ledger.dispatch(&wish.marker).await?;
         }

@@ -11,8 +11,9 @@ use super::create_sandbox::KEPT;
 use super::identity::{Origin, Owner, Said};
 use super::mends::{self, Mend};
 use crate::cube::api::{CreateBody, Edits, LabelNames, Labels, Lifecycle, OnTimeout, snapshot_id};
-use crate::ids::{Bucket, Marker, OTHER, ObjectKind};
-use crate::ledger::{self, IdempotencyKey};
+use crate::ids::{Bucket, LeaseId, Marker, OTHER, ObjectKind, OwnerId};
+use crate::ledger::{self, IdempotencyKey, LeasePlan, OwnerClaim};
+use crate::rules::entry::Keeper;
 use crate::rules::policy::{BucketPolicy, OnTimeout as Policy, Permission};
 use crate::time::UnixMillis;
 use crate::verdict::{Reason, Refusal};
@@ -33,6 +34,8 @@ pub(super) struct Wish {
     pub(super) clamped: Option<i64>,
     /// Whether a retry could prove to be the same.
     pub(super) claimable: bool,
+    /// The lease it would hold, where owners hold leases.
+    pub(super) plan: Option<LeasePlan>,
 }
 
 impl Wish {
@@ -58,7 +61,12 @@ impl Wish {
             timeout,
             clamped,
             claimable: false,
+            plan: None,
         };
+        if wish.policy.reuse && wish.owner.origin == Origin::Named {
+            let id = ask.lease_id()?.unwrap_or_else(|| governor.ledger.new_lease_id());
+            wish.hold_by(id, Keeper::Calls);
+        }
         wish.upstream_body = wish.edited(governor, ask);
         Ok(wish)
     }
@@ -68,8 +76,31 @@ impl Wish {
         (self.owner.origin == Origin::Named).then(|| self.owner.id.to_string())
     }
 
+    /// Its owner shall hold it by this lease, and be given it again.
+    pub(super) fn hold_by(&mut self, id: LeaseId, keeper: Keeper) {
+        let seconds = self.timeout.and_then(|seconds| u64::try_from(seconds).ok());
+        let length = seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        self.plan = Some(LeasePlan { id, keeper, length, asked_for: self.body.essence() });
+        self.claimable = true;
+    }
+
+    /// Whether the caller named an owner: another create may name the same.
+    pub(super) fn is_owned(&self) -> bool {
+        self.owner.origin == Origin::Named
+    }
+
+    /// Whose it will be.
+    pub(super) fn owner(&self) -> &OwnerId {
+        &self.owner.id
+    }
+
     /// What the ledger is asked for.
-    pub(super) fn ledger_ask(&self, ask: &Ask, key: Option<IdempotencyKey>) -> ledger::Ask {
+    pub(super) fn ledger_ask(
+        &self,
+        ask: &Ask,
+        key: Option<IdempotencyKey>,
+        claim: Option<OwnerClaim>,
+    ) -> ledger::Ask {
         ledger::Ask {
             marker: self.marker.clone(),
             bucket: self.bucket.clone(),
@@ -78,7 +109,7 @@ impl Wish {
             template: self.body.template_id.as_deref().map(kept_template).unwrap_or_default(),
             metadata: self.body.metadata_json().filter(|text| text.len() <= KEPT),
             key,
-            lease: None,
+            lease: claim.zip(self.plan.clone()),
         }
     }
 

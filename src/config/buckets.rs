@@ -147,7 +147,6 @@ fn complaints(layer: &Layer) -> Vec<String> {
                 .to_owned(),
         );
     }
-    found.extend(super::not_yet::policy(policy).map(str::to_owned));
     found
 }
 

@@ -1,14 +1,13 @@
 //! What the configuration knows and this version does not have: refused with a sentence, or told at the start; never
 //! silently ignored.
 //!
-//! Refused is what an operator would rely on and this version would not do: https, reuse, somebody who
+//! Refused is what an operator would rely on and this version would not do: https, somebody who
 //! tells whether a sandbox is in use. Told is what only waits for its part of a later version and does no harm until then,
 //! so that a file written for that version can be used today.
 //! The one place to take such a sentence away.
 
 use super::sheet::{Effective, Sheet};
 use crate::cube::settings::{Activity, Settings as Cube};
-use crate::rules::policy::BucketPolicy;
 
 /// Refuses an upstream that this version cannot serve.
 pub(super) fn refuse(sheet: &mut Sheet, cube: &Cube) {
@@ -24,19 +23,12 @@ pub(super) fn refuse(sheet: &mut Sheet, cube: &Cube) {
     );
 }
 
-/// Why a policy cannot be carried out by this version.
-pub(super) fn policy(policy: &BucketPolicy) -> Option<&'static str> {
-    policy
-        .reuse
-        .then_some("reuse is true here: this version does not reuse sandboxes yet; wanted reuse = false")
-}
-
 /// One sentence for each value that has no effect yet and is not the default.
 pub(super) fn unheeded(effective: &[Effective], defaults: &[Effective]) -> Vec<String> {
     let default = |key: &str| defaults.iter().find(|value| value.key == key).map(|value| &value.value);
     let waits = effective.iter().filter_map(|value| {
-        let (for_what, as_default) = awaited(&value.key)?;
-        let differs = default(&as_default) != Some(&value.value);
+        let for_what = awaited(&value.key)?;
+        let differs = default(&value.key) != Some(&value.value);
         differs.then(|| {
             format!(
                 "{} = {} takes effect with {for_what}, which this version does not have yet",
@@ -47,20 +39,7 @@ pub(super) fn unheeded(effective: &[Effective], defaults: &[Effective]) -> Vec<S
     waits.collect()
 }
 
-/// What a key waits for, if it waits, and the key under which its default stands.
-fn awaited(key: &str) -> Option<(&'static str, String)> {
-    let (section, _) = key.split_once('.')?;
-    let (_, name) = key.rsplit_once('.')?;
-    match (section, name) {
-        ("write_path", _) => Some(("the write-path guard", key.to_owned())),
-        ("bucket_defaults" | "env_defaults" | "bucket", _) => {
-            let for_what = match name {
-                "unproven_delete" => "the reuse of sandboxes",
-                "template" | "light_template" => "leases",
-                _ => return None,
-            };
-            Some((for_what, format!("bucket_defaults.{name}")))
-        }
-        _ => None,
-    }
+/// What a key waits for, if it waits.
+fn awaited(key: &str) -> Option<&'static str> {
+    key.starts_with("write_path.").then_some("the write-path guard")
 }

@@ -7,6 +7,7 @@
 mod answers;
 mod create;
 mod labels;
+mod lease;
 mod small;
 mod splice;
 
@@ -16,6 +17,7 @@ pub use answers::{
 };
 pub use create::{CreateBody, Edited, Edits, Lifecycle, OnTimeout};
 pub use labels::{LabelNames, Labels, MANAGED_BY};
+pub use lease::{LeaseBody, LeaseDefaults};
 pub use small::{ConnectBody, RefreshBody, RollbackBody, SnapshotBody, TimeoutBody};
 pub use splice::{MAX_DEPTH, Malformed, set_members};
 

@@ -3,6 +3,8 @@
 //! Must stay true: each answer is read by the one table (`outcome`), by nothing else; a credential is never logged; the
 //! budgets are Cube's own and a margin, never the caller's patience. Deliberately absent: retries and any decision.
 
+mod lives;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +27,6 @@ use crate::time::Clock;
 
 /// How much longer than Cube's own budget an answer is waited for.
 const MARGIN: Duration = Duration::from_secs(5);
-/// How long a sandbox is woken for in order to be deleted, in seconds.
-const WOKEN_SECONDS: u32 = 60;
 /// Names the next page of a list.
 pub const NEXT_TOKEN: &str = "x-next-token";
 /// So many pages of one list are followed; a list that goes on after that has no end.
@@ -161,6 +161,12 @@ impl Client {
         self.api_key.is_none() && (!credential.is_own() || self.wants_key.load(Ordering::Relaxed))
     }
 
+    /// Whether Cube is known to demand a key for the warden's own calls, and the warden has none.
+    #[must_use]
+    pub fn lacks_key(&self) -> bool {
+        self.api_key.is_none() && self.wants_key.load(Ordering::Relaxed)
+    }
+
     /// Puts Cube's own key in the place of the caller's credential, where the warden has one.
     pub fn swap_credential(&self, headers: &mut HeaderMap) {
         if let Some(key) = &self.api_key {
@@ -260,24 +266,6 @@ impl Client {
             Seen::Here(_) => Killed::Refused("still there after DELETE was answered 204".to_owned()),
             Seen::Unclear(why) => Killed::Unclear(format!("DELETE was answered 204, unproven; {why}")),
         }
-    }
-
-    /// Wakes a paused sandbox in order to delete it: auto-pause off, a short timeout.
-    ///
-    /// # Errors
-    /// In words, if it did not wake.
-    pub async fn wake(&self, sandbox: &SandboxId, credential: &Credential) -> Result<(), String> {
-        let body = format!(r#"{{"timeout":{WOKEN_SECONDS},"autoPause":false}}"#);
-        let mut said = String::new();
-        for route in ["resume", "connect"] {
-            let path = format!("/sandboxes/{sandbox}/{route}");
-            match self.ask(Method::POST, &path, Some(&body), Pace::Wake, credential).await {
-                Ok(answer) if answer.status().is_success() => return Ok(()),
-                Ok(answer) => said = format!("{route} was answered {}", answer.status().as_u16()),
-                Err(error) => said = format!("{route}: {error}"),
-            }
-        }
-        Err(said)
     }
 
     /// Everything that Cube lists, on all its pages.

@@ -6,6 +6,7 @@
 
 mod ask;
 mod kill;
+mod renew;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -21,6 +22,7 @@ use crate::telemetry::Metrics;
 use crate::time::Clock;
 
 pub use kill::{Ended, Loan};
+pub use renew::Renewal;
 
 /// Carries out deeds on one Cube for one ledger.
 pub struct Deeds {

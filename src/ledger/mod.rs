@@ -35,7 +35,7 @@ pub use views::{BucketCounts, CHARGED, Counts};
 
 pub use crate::store::Sharing;
 
-use crate::ids::{Bucket, InstanceId, LedgerId, Marker, OwnerId, SandboxId, UpstreamName};
+use crate::ids::{Bucket, InstanceId, LeaseId, LedgerId, Marker, OwnerId, SandboxId, UpstreamName};
 use crate::rules::entry::{Entry, Timing};
 use crate::store::schema::{self, Key, Meta, Set};
 use crate::store::{Appointment, Batch, Committed, Record, Snapshot, Store, StoreError, UNREADABLE, Version};
@@ -174,6 +174,15 @@ impl Ledger {
     #[must_use]
     pub fn new_marker(&self) -> Marker {
         Marker::new(&self.chance.hex(16)).expect("sixteen bytes are thirty-two hexadecimal digits")
+    }
+
+    /// A new name for a lease.
+    ///
+    /// # Panics
+    /// Never: sixteen random bytes are a lease id.
+    #[must_use]
+    pub fn new_lease_id(&self) -> LeaseId {
+        LeaseId::new(&self.chance.hex(16)).expect("thirty-two hexadecimal digits are a lease id")
     }
 
     /// Random seconds for `Retry-After`.

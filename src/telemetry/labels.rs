@@ -77,6 +77,25 @@ labels!(
     }
 );
 labels!(
+    /// What happened to a lease.
+    LeaseEvent {
+        /// A new sandbox is held by it.
+        Acquired = "acquired",
+        /// A living sandbox went to it, under a new generation.
+        Reused = "reused",
+        /// Its holder showed that it lives.
+        Beat = "beat",
+        /// Its holder let it go.
+        Released = "released",
+        /// A sealed one tried to act.
+        Sealed = "sealed",
+        /// It is not the one that its owner holds.
+        Mismatch = "mismatch",
+        /// Cube did not honour its renewal.
+        RenewalFailed = "renewal_failed",
+    }
+);
+labels!(
     /// What the reconciler settled.
     Reconciled {
         /// A create whose answer was lost was found.

@@ -14,7 +14,7 @@ use prometheus::{
     TextEncoder,
 };
 
-use super::labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, Reconciled};
+use super::labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Reconciled};
 use crate::ids::OTHER;
 use crate::verdict::Reason;
 
@@ -110,6 +110,8 @@ metrics! {
     reconciled_total: IntCounterVec ["result"],
     /// Decisions about wishes to end a sandbox.
     decisions_total: IntCounterVec ["decision"],
+    /// What happened to leases.
+    lease_events_total: IntCounterVec ["event"],
     /// Defects of the warden that ended one call and nothing else.
     panics_total: IntCounter [],
     /// 1 if the ledger answered this scrape; if 0, what follows from the ledger is the last that was known.
@@ -187,6 +189,7 @@ impl Metrics {
         begin(&metrics.kills_total, KillResult::ALL.iter().map(|result| [result.name()]));
         begin(&metrics.reconciled_total, Reconciled::ALL.iter().map(|result| [result.name()]));
         begin(&metrics.decisions_total, Decision::ALL.iter().map(|decision| [decision.name()]));
+        begin(&metrics.lease_events_total, LeaseEvent::ALL.iter().map(|event| [event.name()]));
         metrics.name_buckets(buckets.into_iter().chain([OTHER]));
         metrics
     }
@@ -273,6 +276,11 @@ impl Metrics {
     /// A wish to end a sandbox was decided.
     pub fn decided(&self, decision: Decision) {
         self.decisions_total.with_label_values(&[decision.name()]).inc();
+    }
+
+    /// Something happened to a lease.
+    pub fn leased(&self, event: LeaseEvent) {
+        self.lease_events_total.with_label_values(&[event.name()]).inc();
     }
 
     /// A defect ended a call.

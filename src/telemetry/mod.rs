@@ -4,5 +4,5 @@ mod labels;
 pub mod logs;
 mod metrics;
 
-pub use labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, Reconciled};
+pub use labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Reconciled};
 pub use metrics::{BucketGauges, LedgerGauges, Metrics, Names, Waiting};

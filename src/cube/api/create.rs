@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 
 use super::labels::LabelNames;
 use super::splice::{Edit, Malformed, Member, Object, quoted};
@@ -141,6 +142,19 @@ impl CreateBody {
     pub fn metadata_json(&self) -> Option<String> {
         let written = serde_json::to_string(&self.metadata).ok();
         written.filter(|_| !self.metadata.is_empty())
+    }
+
+    /// What is asked for, metadata and timeout apart, as a hash: the same for every order, spelling and white space, and
+    /// for what is absent or `null`.
+    #[must_use]
+    pub fn essence(&self) -> String {
+        let members: BTreeMap<String, serde_json::Value> =
+            serde_json::from_slice(&self.raw).unwrap_or_default();
+        let asked = members.into_iter().map(|(name, value)| (canonical(&name).to_owned(), value));
+        let asked = asked.filter(|(name, value)| !value.is_null() && name != "metadata" && name != "timeout");
+        let asked: BTreeMap<String, serde_json::Value> = asked.collect();
+        let text = serde_json::to_vec(&asked).unwrap_or_default();
+        hex::encode(Sha256::digest(text))
     }
 
     fn leave(&mut self, field: &'static str) {

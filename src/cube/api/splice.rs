@@ -28,6 +28,9 @@ pub enum Malformed {
     /// The same key, whatever its spelling, stands twice in one object.
     #[error("{0} has the key {1:?} twice")]
     Duplicate(&'static str, String),
+    /// A word of ours that is no text.
+    #[error("{0} must be text")]
+    NotText(String),
     /// Deeper than [`MAX_DEPTH`].
     #[error("the body is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
