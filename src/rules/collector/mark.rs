@@ -233,22 +233,40 @@ pub enum Second {
     Changed,
 }
 
-/// Compares what a GET shows just before the end with the mark. What is paused may show another beginning than in the list;
-/// then only a second GET that shows that one too proves that it was not woken and paused again.
-#[must_use]
-pub fn second_look(mark: &Mark, outlived: bool, seen: &Shown) -> Second {
-    let same = seen.doing == mark.shown.doing && (outlived || seen.end == mark.shown.end);
-    match seen.started {
-        _ if !same => Second::Changed,
-        started if started == mark.shown.started || outlived => Second::Same,
-        Some(started) if seen.doing == Doing::Paused => match mark.alone {
-            None => Second::Beginning(started),
-            Some(before) if before == started => Second::Same,
-            Some(_) => Second::Changed,
-        },
-        _ => Second::Changed,
+/// A look at a sandbox alone, just before its end.
+#[derive(Clone, Copy, Debug)]
+pub struct SecondLook {
+    /// When, by the ledger's clock.
+    pub now: UnixMillis,
+    /// What it shows.
+    pub seen: Shown,
+    /// How long what ends it may be so.
+    pub allowed: Duration,
+    /// It has reached its longest life: what moved since does not matter.
+    pub outlived: bool,
+}
+
+impl SecondLook {
+    /// Compares it with the mark. What is paused may show another beginning than in the list: that of its pause. Then only a
+    /// second such look proves that it was not woken and paused again since, and only a pause as long as is allowed that
+    /// it was not before.
+    #[must_use]
+    pub fn against(&self, mark: &Mark) -> Second {
+        let Self { seen, outlived, .. } = *self;
+        if seen.doing != mark.shown.doing || (seen.end != mark.shown.end && !outlived) {
+            return Second::Changed;
+        }
+        if seen.started == mark.shown.started || outlived {
+            return Second::Same;
+        }
+        match (seen.doing, seen.started, mark.alone) {
+            (Doing::Paused, Some(paused), _) if self.now.since(paused) <= self.allowed => Second::Changed,
+            (Doing::Paused, Some(paused), None) => Second::Beginning(paused),
+            (Doing::Paused, Some(paused), Some(before)) if before == paused => Second::Same,
+            _ => Second::Changed,
+        }
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

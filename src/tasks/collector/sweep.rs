@@ -9,7 +9,7 @@ use futures_util::{StreamExt as _, stream};
 use super::super::survey::{self, Inventory};
 use super::super::{MOST_KILLS, Tasks};
 use crate::ledger::{Condemned, LedgerError, Remembered};
-use crate::rules::collector::mark::{Second, second_look};
+use crate::rules::collector::mark::{Second, SecondLook};
 use crate::rules::collector::memory::Sweep;
 use crate::rules::collector::plan::{Item, Plan};
 use crate::rules::entry::Actor;
@@ -46,7 +46,8 @@ impl Tasks {
             later: count(plan.later),
             ..Sweep::default()
         };
-        let work = plan.items.into_iter().map(|item| async move { (self.end_one(&item).await, item) });
+        let now = inventory.began;
+        let work = plan.items.into_iter().map(|item| async move { (self.end_one(&item, now).await, item) });
         let outcomes: Vec<_> = stream::iter(work).buffer_unordered(AT_ONCE).collect().await;
         let marks = &mut remembered.memory.marks;
         let mut failed = None;
@@ -74,14 +75,16 @@ impl Tasks {
         failed.map_or(Ok(()), Err)
     }
 
-    async fn end_one(self: &Arc<Self>, item: &Item) -> Result<Swept, LedgerError> {
+    async fn end_one(self: &Arc<Self>, item: &Item, now: UnixMillis) -> Result<Swept, LedgerError> {
         let Some(entry) = self.ledger.entry(&item.marker).await? else { return Ok(Swept::Changed) };
         let detail = match self.deeds.ask_closely(&entry).await? {
             (Answer::Here, Some(detail)) => detail,
             (Answer::Gone, _) => return Ok(Swept::Changed),
             _ => return Ok(Swept::Later),
         };
-        match second_look(&item.mark, item.outlived, &survey::shown(&detail.listed)) {
+        let seen = survey::shown(&detail.listed);
+        let look = SecondLook { now, seen, allowed: item.allowed, outlived: item.outlived };
+        match look.against(&item.mark) {
             Second::Same => self.condemn(item).await,
             Second::Beginning(at) => Ok(Swept::Beginning(at)),
             Second::Changed => Ok(Swept::Changed),
