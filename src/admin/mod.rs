@@ -6,6 +6,7 @@
 mod access;
 mod answers;
 mod buckets;
+mod collector;
 mod decisions;
 mod health;
 mod listener;
@@ -22,6 +23,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
 
+pub use collector::Collecting;
 pub use health::Health;
 pub use listener::listen;
 
@@ -42,6 +44,8 @@ pub trait Outlook: Send + Sync + 'static {
     fn waiting(&self, bucket: &Bucket) -> usize;
     /// How the background tasks fare.
     fn health(&self) -> Health;
+    /// How the collector fares.
+    fn collecting(&self) -> Collecting;
 }
 
 /// The operator's view of one warden.
@@ -102,6 +106,8 @@ impl Admin {
             "/v1/admin/buckets" => self.buckets(query).await,
             "/v1/admin/sandboxes" => self.sandboxes(query).await,
             "/v1/admin/decisions" => self.decisions(query).await,
+            "/v1/admin/collector" => self.collector(query).await,
+            "/v1/admin/plan" => self.plan(query).await,
             _ => match path.strip_prefix(EXPLAIN) {
                 Some(name) => self.explain(name, query).await,
                 None => Err(Failure::NoSuchPath),
@@ -113,6 +119,13 @@ impl Admin {
 const EXPLAIN: &str = "/v1/admin/explain/";
 
 fn is_known(path: &str) -> bool {
-    let exact = ["/metrics", "/v1/admin/buckets", "/v1/admin/sandboxes", "/v1/admin/decisions"];
+    let exact = [
+        "/metrics",
+        "/v1/admin/buckets",
+        "/v1/admin/sandboxes",
+        "/v1/admin/decisions",
+        "/v1/admin/collector",
+        "/v1/admin/plan",
+    ];
     exact.contains(&path) || path.starts_with(EXPLAIN)
 }

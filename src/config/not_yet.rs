@@ -1,13 +1,12 @@
 //! What the configuration knows and this version does not have: refused with a sentence, or told at the start; never
 //! silently ignored.
 //!
-//! Refused is what an operator would rely on and this version would not do: https, somebody who
-//! tells whether a sandbox is in use. Told is what only waits for its part of a later version and does no harm until then,
+//! Refused is what an operator would rely on and this version would not do: https. Told is what only waits for its part of a later version and does no harm until then,
 //! so that a file written for that version can be used today.
 //! The one place to take such a sentence away.
 
 use super::sheet::{Effective, Sheet};
-use crate::cube::settings::{Activity, Settings as Cube};
+use crate::cube::settings::Settings as Cube;
 
 /// Refuses an upstream that this version cannot serve.
 pub(super) fn refuse(sheet: &mut Sheet, cube: &Cube) {
@@ -15,11 +14,6 @@ pub(super) fn refuse(sheet: &mut Sheet, cube: &Cube) {
         &["upstream.url"],
         cube.base.scheme_str() != Some("https"),
         "this version reaches Cube by http only; wanted http://",
-    );
-    sheet.cross(
-        &["upstream.activity"],
-        cube.activity == Activity::None,
-        "this version asks nobody whether a running sandbox is in use; wanted \"none\"",
     );
 }
 

@@ -117,9 +117,10 @@ impl Ledger {
             }
         }
         for (part, value) in &changed {
-            match value.is_empty() {
-                true => batch.remove.push(self.part(*part)),
-                false => batch.put.push((self.part(*part), value.clone())),
+            if value.is_empty() {
+                batch.remove.push(self.part(*part));
+            } else {
+                batch.put.push((self.part(*part), value.clone()));
             }
         }
         match self.write(batch).await? {

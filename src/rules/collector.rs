@@ -15,7 +15,9 @@ pub mod memory;
 pub mod outage;
 pub mod plan;
 pub mod policy;
+pub mod report;
 pub mod subject;
+pub mod watch;
 
 use std::time::Duration;
 

@@ -167,8 +167,9 @@ mod tests {
     #[test]
     fn a_listing_is_trusted_only_if_nothing_speaks_against_it() {
         use Doubt::{Empty, Fewer, HostGone, Unclear};
-        let drop = Drop { floor: 2, percent: 50 };
+
         use Verdict::{Lies, Suspect, Trusted};
+        let drop = Drop { floor: 2, percent: 50 };
         for (before, now, left_out, expected) in [
             ("", "", "", Trusted),
             ("1a 2b", "1a 2b", "", Trusted),

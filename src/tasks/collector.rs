@@ -1,23 +1,30 @@
-//! One cycle of the collector: lead, list, reconcile, mark, plan, sweep.
+//! One cycle of the collector: lead, list, reconcile, mark, plan, sweep, tell.
 //!
 //! Must stay true: what was marked is durable before anything is ended for it; a cycle that another collector overtook ends
 //! nothing; a cycle renews nothing and wakes nobody who is not condemned.
 
+mod judge;
 mod sweep;
+mod tell;
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use tell::because;
+
 use super::survey::Inventory;
 use super::{Kills, Rules, Tasks, inventory};
-use crate::ledger::{Leads, LedgerError, Remembered, Written};
+use crate::ids::Marker;
+use crate::ledger::{Leads, LedgerError, Written};
 use crate::rules::collector::Terms;
-use crate::rules::collector::mark::{self, Colour, Look, Traffic, Worth};
 use crate::rules::collector::memory::Mode;
-use crate::rules::collector::plan::{self, Item};
-use crate::rules::collector::policy::{self, Sentence};
-use crate::rules::collector::subject::Subject;
+use crate::rules::collector::plan;
+use crate::rules::collector::report::{Prices, Report};
+use crate::rules::collector::watch::Watch;
+use crate::rules::listing::Verdict;
+use crate::telemetry::ListVerdict;
+use crate::time::Stopwatch;
 
 /// How a cycle went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +39,32 @@ pub enum Cycle {
     Overtaken,
 }
 
-/// What a cycle makes of everything.
+/// What the collector of this process knows beside its memory in the ledger; it may be lost.
 #[derive(Debug, Default)]
-struct Verdicts {
-    ends: Vec<Item>,
+pub(super) struct Notes {
+    /// What the source of traffic has told.
+    watch: Watch,
+    /// Whose end was announced.
+    announced: HashSet<Marker>,
+    /// Whose quarantine was told.
+    quarantined: HashSet<Marker>,
+    /// How much each bucket kept when that was last told.
+    kept: tell::KeptTold,
+    /// How many were foreign when that was last told.
+    foreign: u64,
+    /// What was last thought of the list.
+    lied: bool,
+}
+
+/// What an operator sees of the collector.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// Whether this warden leads.
+    pub leads: bool,
+    /// What the last cycle of this warden found; `None` if it had none.
+    pub report: Option<Arc<Report>>,
+    /// Whether ends are carried out.
+    pub carried_out: bool,
 }
 
 impl Tasks {
@@ -46,95 +75,104 @@ impl Tasks {
     pub async fn tick_collector(self: &Arc<Self>) -> Result<Cycle, LedgerError> {
         let rules = self.rules.load_full();
         let terms = terms(&rules);
-        if self.ledger.lead(lead_for(&terms)).await? == Leads::No {
+        let leads = self.ledger.lead(lead_for(&terms)).await?;
+        self.metrics.leads(leads == Leads::Yes);
+        self.view_mut(|view| view.leads = leads == Leads::Yes);
+        if leads == Leads::No {
             return Ok(Cycle::NotLeading);
         }
+        let watch = Stopwatch::start();
+        let cycle = self.cycle(&rules, &terms).await;
+        self.metrics.cycle_took(watch.elapsed());
+        cycle
+    }
+
+    async fn cycle(self: &Arc<Self>, rules: &Rules, terms: &Terms) -> Result<Cycle, LedgerError> {
         let mut held = self.remembered.lock().await;
         let mut remembered = match held.take() {
             Some(remembered) => remembered,
             None => self.ledger.collector_memory().await?,
         };
-        let mode = remembered.memory.state.mode(&terms);
-        if mode == Mode::Forced {
-            tracing::warn!(
-                skipped = remembered.memory.state.suspect,
-                "Cube's list was doubted for too long: everything that it leaves out is asked about"
-            );
-        }
-        let most = if mode == Mode::Forced { usize::MAX } else { inventory::MOST_ASKED };
+        let mode = remembered.memory.state.mode(terms);
+        let most = most_asked(mode, remembered.memory.state.suspect);
         let outages = remembered.memory.state.outages.clone();
         let Some(inventory) = self.take_inventory(&outages, most).await? else {
+            self.metrics.listing(ListVerdict::Unavailable);
             *held = Some(remembered);
             return Ok(Cycle::NoList);
         };
-        let verdicts = self.mark_all(&mut remembered, &inventory, &rules, &terms);
+        self.metrics.listing(label(inventory.verdict));
+        let mut notes = self.notes.lock().await;
+        self.ask_traffic(&mut notes.watch, &inventory).await;
+        let judged = self.judge_all(&mut remembered, &inventory, &notes.watch, rules, terms);
         if self.ledger.remember_collector(&mut remembered).await? == Written::Overtaken {
             return Ok(Cycle::Overtaken);
         }
-        let plan = plan::plan(verdicts.ends, &terms, self.ledger.jitter(u64::MAX));
-        let mut written = Written::Yes;
+        let (mut report, mut written) = (judged.report, Written::Yes);
+        self.tell(&mut notes, &report, &inventory, rules);
+        let plan = plan::plan(judged.ends, terms, self.ledger.jitter(u64::MAX));
         if rules.kills == Kills::CarriedOut && !plan.items.is_empty() {
-            self.sweep(plan, &inventory, &mut remembered).await?;
+            let condemned = self.sweep(plan, &inventory, &mut remembered).await?;
+            report.next.retain(|item| !condemned.contains(&item.marker));
             written = self.ledger.remember_collector(&mut remembered).await?;
         }
+        self.view_mut(|view| {
+            view.report = Some(Arc::new(report));
+            view.carried_out = rules.kills == Kills::CarriedOut;
+        });
         *held = (written == Written::Yes).then_some(remembered);
         Ok(Cycle::Done)
     }
 
-    fn mark_all(
-        &self,
-        remembered: &mut Remembered,
-        inventory: &Inventory,
-        rules: &Rules,
-        terms: &Terms,
-    ) -> Verdicts {
-        let memory = &mut remembered.memory;
-        let (instance, now) = (self.ledger.instance(), inventory.began);
-        let (mut state, worth) =
-            std::mem::take(&mut memory.state).listed(instance, now, inventory.verdict, terms);
-        if inventory.verdict.is_trusted() {
-            state.hosts = inventory.hosts.clone();
+    async fn ask_traffic(&self, watch: &mut Watch, inventory: &Inventory) {
+        let Some(source) = &self.activity else { return };
+        let ages = source.ages(self.clock.as_ref()).await;
+        if let Err(error) = &ages {
+            tracing::warn!(error, "nobody tells which sandboxes are in use: running ones are kept");
         }
-        memory.state = state;
-        let look = look(now, worth, terms, self.ledger.timing().newborn);
-        let (mut marks, mut verdicts) = (HashMap::new(), Verdicts::default());
-        for subject in &inventory.subjects {
-            let shown = inventory.shown.get(&subject.sandbox);
-            let traffic = Traffic::Unknown;
-            let marked = mark::mark(subject, shown, traffic, memory.marks.get(&subject.marker), &look);
-            marks.extend(marked.mark.map(|mark| (subject.marker.clone(), mark)));
-            if let (Colour::White, Some(mark)) = (marked.colour, marked.mark) {
-                verdicts.ends.extend(self.end_of(subject, mark, traffic, rules, &look));
-            }
-        }
-        memory.marks = marks;
-        verdicts
+        let now = inventory.began;
+        watch.told(ages.ok(), now, |sandbox| inventory.shown.contains_key(sandbox));
     }
 
-    fn end_of(
-        &self,
-        subject: &Subject,
-        mark: mark::Mark,
-        traffic: Traffic,
-        rules: &Rules,
-        look: &Look,
-    ) -> Option<Item> {
-        let terms = policy::Terms {
-            retention: rules.policies.of(&subject.bucket).retention,
-            overdue_grace: rules.settings.collector.overdue_grace,
-        };
-        match policy::sentence(subject, traffic, terms, look.now) {
-            Sentence::End { reason, lasted, allowed } => {
-                Some(Item::of(subject, mark, reason, lasted, allowed))
-            }
-            Sentence::Stay { .. } => None,
-        }
+    /// What an operator sees.
+    #[must_use]
+    pub fn collector_view(&self) -> View {
+        self.view.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
+
+    /// What an hour costs.
+    #[must_use]
+    pub fn prices(&self) -> Prices {
+        self.rules.load().settings.collector.prices
+    }
+
+    fn view_mut(&self, change: impl FnOnce(&mut View)) {
+        change(&mut self.view.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+}
+
+fn most_asked(mode: Mode, skipped: u32) -> usize {
+    if mode == Mode::Usual {
+        return inventory::MOST_ASKED;
+    }
+    tracing::warn!(
+        skipped,
+        "Cube's list was doubted for too long: everything that it leaves out is asked about"
+    );
+    usize::MAX
 }
 
 /// The lead outlives one cycle that takes its time, and another warden has it within three.
 fn lead_for(terms: &Terms) -> Duration {
     terms.cycle * 2
+}
+
+fn label(verdict: Verdict) -> ListVerdict {
+    match verdict {
+        Verdict::Trusted => ListVerdict::Trusted,
+        Verdict::Suspect(_) => ListVerdict::Suspect,
+        Verdict::Lies => ListVerdict::Lies,
+    }
 }
 
 fn terms(rules: &Rules) -> Terms {
@@ -148,16 +186,5 @@ fn terms(rules: &Rules) -> Terms {
         skip_cap: collector.listing_skip_cap,
         most_kills: wide(collector.max_kills_per_cycle),
         most_kills_per_bucket: wide(collector.max_kills_per_bucket),
-    }
-}
-
-fn look(now: crate::time::UnixMillis, worth: Worth, terms: &Terms, newborn: Duration) -> Look {
-    Look {
-        now,
-        worth,
-        cycle: terms.cycle,
-        confirmations: terms.confirmations,
-        newborn,
-        root_fresh: terms.root_fresh,
     }
 }

@@ -3,22 +3,24 @@
 //!
 //! Must stay true: nothing is ended here that was not condemned before; absence from the list proves nothing.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::survey::{self, Inventory};
-use super::{Adopt, Kills, Rules, Tasks, vanished};
+use super::collector::because;
+use super::survey::{self, Inventory, Sight};
+use super::{Adopt, Kills, Rules, Tasks};
 use crate::cube::api::{Labels, Listed, SandboxState};
 use crate::cube::client::Seen;
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
 use crate::ledger::{Import, Imported, LedgerError};
 use crate::rules::collector::outage::Outages;
-use crate::rules::collector::subject::{Phase, Subject};
-use crate::rules::entry::{Activity, Entry, Origin, Shape, State};
-use crate::telemetry::Reconciled;
+use crate::rules::collector::report::Drift;
+use crate::rules::entry::{Activity, Entry, Origin, State};
+use crate::rules::listing;
+use crate::telemetry::events::Event;
+use crate::telemetry::{EventKind, Reconciled};
 use crate::time::UnixMillis;
 
 /// How many items are taken in at once: so many imports share a sync of the disk.
@@ -33,6 +35,17 @@ enum Whose {
     /// It carries none.
     Unmarked,
     /// It is another ledger's.
+    Foreign,
+}
+
+/// What an item without a charged entry turned out to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unknown {
+    /// It has an entry all the same.
+    Known,
+    /// It has one now.
+    TakenIn,
+    /// It is not ours.
     Foreign,
 }
 
@@ -53,69 +66,56 @@ impl Tasks {
         most: usize,
     ) -> Result<Option<Inventory>, LedgerError> {
         let began = self.ledger.now().await?;
-        let listed = match self.cube.list(&self.cube.own_credential()).await {
-            Ok(listed) => listed,
-            Err(error) => {
-                self.note_listing(Some(&error));
-                tracing::warn!(%error, "no inventory this time");
-                return Ok(None);
-            }
-        };
+        let subjects = self.subjects(outages, began).await?;
+        let mut sight = Sight::new(subjects);
+        let listed = self.cube.list_each(&self.cube.own_credential(), |item| sight.take(item)).await;
+        if let Err(error) = listed {
+            self.note_listing(Some(&error));
+            tracing::warn!(%error, "no inventory this time");
+            return Ok(None);
+        }
         self.note_listing(None);
         let rules = self.rules.load_full();
-        let subjects = self.subjects(outages, began).await?;
-        let shown = vanished::shown_by(&listed);
-        let by_list = listed.iter().map(|item| (item.id.clone(), survey::shown(item))).collect();
-        self.reconcile(&rules, listed, &subjects, began).await?;
+        let Sight { mut subjects, shown, by_list, unknown, moved, .. } = sight;
+        for (at, item) in moved {
+            self.ledger.observed(&subjects[at].marker, item.activity(began), began).await?;
+        }
+        let not_charged = self.reconcile(&rules, unknown, began).await?;
+        let shown: listing::Shown = shown.into_iter().collect();
+        survey::fill_in(&mut subjects, &by_list);
         let vanished = survey::vanished(&subjects, &shown, began);
         let hosts = shown.hosts();
-        let (verdict, by_get) = self.judge(shown, vanished, most).await?;
+        let (verdict, by_get, not_shown) = self.judge(shown, vanished, most).await?;
+        let drift = Drift { not_shown, not_charged };
         self.status_mut().last_inventory = Some(began);
-        let mut inventory = Inventory { began, subjects, shown: by_list, verdict, hosts };
-        inventory.shown.extend(by_get);
-        Ok(Some(inventory))
+        let shown = by_list.into_iter().map(|(id, item)| (id, item.shown)).chain(by_get).collect();
+        Ok(Some(Inventory { began, subjects, shown, verdict, hosts, drift }))
     }
 
+    /// Finds the records of items that are not charged, or gives them some. Returns how many had none until now.
     async fn reconcile(
         self: &Arc<Self>,
         rules: &Rules,
-        listed: Vec<Listed>,
-        subjects: &[Subject],
+        items: Vec<Listed>,
         began: UnixMillis,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<u64, LedgerError> {
         let first = !self.ledger.first_import_done().await?;
-        let charged: HashMap<&SandboxId, &Subject> =
-            subjects.iter().map(|subject| (&subject.sandbox, subject)).collect();
-        let (known, others): (Vec<Listed>, Vec<Listed>) =
-            listed.into_iter().partition(|item| charged.contains_key(&item.id));
-        for item in &known {
-            self.follow(charged[&item.id], item, began).await?;
-        }
-        let ids: Vec<SandboxId> = others.iter().map(|item| item.id.clone()).collect();
+        let ids: Vec<SandboxId> = items.iter().map(|item| item.id.clone()).collect();
         let entries = self.ledger.find_all(&ids).await?;
-        let work = others.into_iter().zip(entries).map(|(item, entry)| async move {
+        let work = items.into_iter().zip(entries).map(|(item, entry)| async move {
             match entry {
-                Some(entry) => self.compare(&entry, &item, began).await.map(|()| false),
+                Some(entry) => self.compare(&entry, &item, began).await.map(|()| Unknown::Known),
                 None => self.unknown(rules, &item, first, began).await,
             }
         });
-        let foreign: Vec<bool> = stream::iter(work).buffer_unordered(AT_ONCE).try_collect().await?;
-        let foreign = foreign.into_iter().filter(|foreign| *foreign).count();
-        self.foreign.store(u64::try_from(foreign).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let found: Vec<Unknown> = stream::iter(work).buffer_unordered(AT_ONCE).try_collect().await?;
+        let count =
+            |kind| u64::try_from(found.iter().filter(|one| **one == kind).count()).unwrap_or(u64::MAX);
+        self.foreign.store(count(Unknown::Foreign), Ordering::Relaxed);
         if first {
             self.ledger.finish_first_import().await?;
         }
-        Ok(())
-    }
-
-    /// A live one goes to sleep or wakes as the list shows it.
-    async fn follow(&self, subject: &Subject, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
-        let seen = match (subject.phase, &item.state) {
-            (Phase::Live(Activity::Running), SandboxState::Paused) => Activity::Paused(began),
-            (Phase::Live(Activity::Paused(_)), SandboxState::Running) => Activity::Running,
-            _ => return Ok(()),
-        };
-        self.ledger.observed(&subject.marker, seen, began).await
+        Ok(count(Unknown::TakenIn))
     }
 
     /// An item whose entry holds no slot, or came only now: what is dead and shown alive is looked at closely.
@@ -141,25 +141,25 @@ impl Tasks {
         Ok(())
     }
 
-    /// An item without an entry. True if it stays foreign.
+    /// An item without an entry.
     async fn unknown(
         self: &Arc<Self>,
         rules: &Rules,
         item: &Listed,
         first: bool,
         began: UnixMillis,
-    ) -> Result<bool, LedgerError> {
+    ) -> Result<Unknown, LedgerError> {
         let (bucket, owner, marker, origin) = match self.whose(rules, item) {
-            Whose::Foreign => return Ok(true),
+            Whose::Foreign => return Ok(Unknown::Foreign),
             Whose::Ours(labels) => match self.ledger.entry(&labels.marker).await? {
                 Some(entry) => {
                     self.marked(&entry, item, began).await?;
-                    return Ok(false);
+                    return Ok(Unknown::Known);
                 }
                 None => (labels.bucket, labels.owner, Some(labels.marker), Origin::Imported),
             },
             Whose::Unmarked => match &rules.adopt {
-                Adopt::Nobody => return Ok(true),
+                Adopt::Nobody => return Ok(Unknown::Foreign),
                 Adopt::Into(bucket) => {
                     let origin = if first { Origin::Imported } else { Origin::Round };
                     (bucket.clone(), owner_of(bucket, &item.id), None, origin)
@@ -170,10 +170,13 @@ impl Tasks {
         if self.ledger.import(&import).await? == Imported::Yes {
             self.metrics.reconciled(Reconciled::Imported);
             if origin == Origin::Round {
-                tracing::warn!(sandbox_id = %item.id, "a sandbox was made round the warden");
+                let id = Some(item.id.to_string());
+                let bucket = Some(import.bucket.to_string());
+                let event = Event { sandbox_id: id, bucket, ..because("it appeared without our marks") };
+                self.event(EventKind::Round, &event);
             }
         }
-        Ok(false)
+        Ok(Unknown::TakenIn)
     }
 
     /// An item without a record whose marker has an entry: it is that entry's only if the entry knows no other sandbox.
@@ -244,10 +247,7 @@ fn import(
         bucket,
         owner,
         template: item.template_id.clone().unwrap_or_default(),
-        shape: Shape {
-            cpu_milli: u64::from(item.cpu_count.unwrap_or(0)) * 1000,
-            memory_mib: item.memory_mb.unwrap_or(0),
-        },
+        shape: survey::shape(item),
         activity: if paused { Activity::Paused(now) } else { Activity::Running },
         origin,
         deadline: item.end_at,

@@ -11,6 +11,7 @@ mod search;
 pub mod settings;
 mod survey;
 mod vanished;
+pub mod webhook;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -18,6 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 
+use crate::cube::activity::ActivitySource;
 use crate::cube::api::LabelNames;
 use crate::cube::client::Client;
 use crate::deeds::Deeds;
@@ -25,9 +27,10 @@ use crate::ids::Bucket;
 use crate::ledger::{Ledger, Remembered};
 use crate::rules::policy::Policies;
 use crate::telemetry::Metrics;
+use crate::telemetry::events::Events;
 use crate::time::Clock;
 
-pub use collector::Cycle;
+pub use collector::{Cycle, View};
 pub use driver::Status;
 
 /// A backlog of kills is worked off with at most this many at once; the rest keep their appointments.
@@ -77,6 +80,10 @@ pub struct Wiring {
     pub deeds: Arc<Deeds>,
     /// Counters.
     pub metrics: Arc<Metrics>,
+    /// Who tells which sandboxes are in use, if anybody does.
+    pub activity: Option<ActivitySource>,
+    /// Where operators are told of what happens.
+    pub events: Events,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
@@ -98,6 +105,10 @@ pub struct Tasks {
     listings: Mutex<vanished::Listings>,
     /// What the collector knows, as it was last written; `None`: to be read.
     remembered: tokio::sync::Mutex<Option<Remembered>>,
+    notes: tokio::sync::Mutex<collector::Notes>,
+    view: Mutex<View>,
+    activity: Option<ActivitySource>,
+    events: Events,
 }
 
 impl std::fmt::Debug for Tasks {
@@ -123,6 +134,10 @@ impl Tasks {
             reported: Mutex::default(),
             listings: Mutex::default(),
             remembered: tokio::sync::Mutex::default(),
+            notes: tokio::sync::Mutex::default(),
+            view: Mutex::default(),
+            activity: wiring.activity,
+            events: wiring.events,
         }
     }
 

@@ -41,7 +41,7 @@ impl Tasks {
         }
         let shown = vanished::shown_by(&listed);
         let vanished = survey::vanished(&self.subjects(&Outages::default(), began).await?, &shown, began);
-        let (trust, _) = self.judge(shown, vanished, SAMPLE).await?;
+        let (trust, ..) = self.judge(shown, vanished, SAMPLE).await?;
         let (counts, early): (Vec<Entry>, Vec<Entry>) = missing.into_iter().partition(|entry| {
             trust.is_trusted() && entry.dispatched.is_none_or(|dispatched| dispatched <= began)
         });

@@ -38,13 +38,14 @@ impl Tasks {
         self.listings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks about up to `most` of those that a listing leaves out, and judges it. What the GETs showed comes with the verdict.
+    /// Asks about up to `most` of those that a listing leaves out, and judges it. With the verdict comes what
+    /// the GETs showed, and how many are not proven gone.
     pub(super) async fn judge(
         &self,
         shown: Shown,
         mut vanished: Vec<(SandboxId, Marker)>,
         most: usize,
-    ) -> Result<(Verdict, Vec<(SandboxId, mark::Shown)>), LedgerError> {
+    ) -> Result<(Verdict, Vec<(SandboxId, mark::Shown)>, u64), LedgerError> {
         let last = self.listings().asked_up_to.clone();
         vanished.sort_by_cached_key(|(_, marker)| (Some(marker) <= last.as_ref(), marker.clone()));
         let (missing, seen) = self.ask_some(vanished, most).await?;
@@ -57,7 +58,8 @@ impl Tasks {
         if listings.verdict.replace(verdict) != Some(verdict) && !verdict.is_trusted() {
             tracing::warn!(?verdict, "Cube's list cannot be trusted: what it leaves out proves nothing");
         }
-        Ok((verdict, seen))
+        let unproven = missing.iter().filter(|one| one.answer != Some(Answer::Gone)).count();
+        Ok((verdict, seen, u64::try_from(unproven).unwrap_or(u64::MAX)))
     }
 
     /// How many may vanish at once before each must be proven gone.

@@ -4,6 +4,8 @@
 //! configuration does not name counts as `other`); no metric lives outside of [`Metrics`]. Counting costs one read lock
 //! and one hash. What the ledger knows is not counted here: it is read when somebody asks.
 
+mod cycle;
+
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
@@ -17,6 +19,8 @@ use prometheus::{
 use super::labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Reconciled};
 use crate::ids::OTHER;
 use crate::verdict::Reason;
+
+pub use cycle::CycleGauges;
 
 /// Methods that have a series of their own.
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", OTHER];
@@ -124,6 +128,28 @@ metrics! {
     paused: IntGaugeVec ["bucket"],
     /// Sandboxes on this Cube that are another ledger's or nobody's.
     foreign_sandboxes: IntGauge [],
+    /// Sandboxes that nothing keeps, as the last cycle of this warden's collector found them.
+    zombies: IntGaugeVec ["bucket", "state", "age"],
+    /// For how long nothing has kept the oldest of them.
+    oldest_zombie_seconds: IntGaugeVec ["bucket"],
+    /// Thousandths of processors of what is kept though nothing keeps it.
+    kept_millicpu: IntGaugeVec ["bucket"],
+    /// Memory of what is kept though nothing keeps it, in MiB.
+    kept_memory_mebibytes: IntGaugeVec ["bucket"],
+    /// Where ledger and Cube differ; healthy is zero.
+    drift: IntGaugeVec ["kind"],
+    /// Sandboxes that the collector condemned, by reason.
+    collected_total: IntCounterVec ["reason"],
+    /// 1 for what was last thought of Cube's list.
+    listing_verdict: IntGaugeVec ["verdict"],
+    /// Time that one cycle of the collector took.
+    collector_cycle_seconds: HistogramVec [],
+    /// 1 if this warden leads the collector of its Cube.
+    collector_leader: IntGauge [],
+    /// What operators were told of.
+    events_total: IntCounterVec ["event"],
+    /// Events for the webhook, by what became of them.
+    webhook_deliveries_total: IntCounterVec ["result"],
 }
 
 /// The closed sets that other rooms know.
@@ -189,6 +215,7 @@ impl Metrics {
         begin(&metrics.kills_total, KillResult::ALL.iter().map(|result| [result.name()]));
         begin(&metrics.reconciled_total, Reconciled::ALL.iter().map(|result| [result.name()]));
         begin(&metrics.decisions_total, Decision::ALL.iter().map(|decision| [decision.name()]));
+        metrics.begin_cycle();
         begin(&metrics.lease_events_total, LeaseEvent::ALL.iter().map(|event| [event.name()]));
         metrics.name_buckets(buckets.into_iter().chain([OTHER]));
         metrics
@@ -205,6 +232,7 @@ impl Metrics {
             for state in EntryState::ALL {
                 let _at_zero = self.entries.with_label_values(&[label, state.name()]);
             }
+            self.begin_zombies(label);
             self.buckets.write().unwrap_or_else(PoisonError::into_inner).insert(label.to_owned());
         }
     }

@@ -1,8 +1,12 @@
 //! All metric names and all log field names; nothing else counts or writes.
 
+pub mod events;
 mod labels;
 pub mod logs;
 mod metrics;
 
-pub use labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Reconciled};
-pub use metrics::{BucketGauges, LedgerGauges, Metrics, Names, Waiting};
+pub use labels::{
+    AgeClass, Answer, Asker, CallOutcome, CollectReason, Decision, Delivery, DriftKind, EntryState,
+    EventKind, KillResult, LeaseEvent, ListVerdict, Reconciled, ZombieState,
+};
+pub use metrics::{BucketGauges, CycleGauges, LedgerGauges, Metrics, Names, Waiting};

@@ -160,6 +160,44 @@ async fn v0_5_1_refuses_to_delete_the_paused_and_they_are_gone_within_two_cycles
     assert!((1..=2).contains(&most), "never more awake at once than the budget: {most}");
 }
 
+/// August 13: 106 paused, the oldest for 32 days, and no bucket has a retention: nobody was told.
+#[tokio::test]
+async fn august_13_what_is_kept_for_ever_is_reported_with_its_cost_from_the_first_day() {
+    let six_hours = 6 * HOUR;
+    let config = "price_per_vcpu_hour = \"0.05\"\n[bucket_defaults]\nretention = \"0s\"\n";
+    let world = paced(Profile::V060, six_hours, config).await;
+    let oldest = "cubewarden_oldest_zombie_seconds{bucket=\"default/dev\"}";
+    for day in 0..32 {
+        for _ in 0..if day == 0 { 13 } else { 3 } {
+            world.create(300, "pause").await;
+        }
+        world.cycles(4).await;
+        if day == 1 {
+            assert!(world.metric(oldest).await >= 86_400.0, "an alert on this fires once a day has passed");
+            let kept = "cubewarden_zombies{age=\"days\",bucket=\"default/dev\",state=\"paused\"}";
+            assert!(world.metric(kept).await >= 13.0);
+        }
+    }
+    let entries = world.warden.entries().await;
+    assert_eq!(entries.len(), 106);
+    let old = entries.iter().filter(|entry| old::reports(entry, 0, world.now())).count();
+    assert_eq!(old, 0, "the old rule has nothing to say of them");
+    world.cycles(2).await;
+    let found = world.admin("/v1/admin/collector").await["found"].clone();
+    let kept = &found["kept"][0];
+    assert_eq!((&kept["bucket"], &kept["count"]), (&"default/dev".into(), &106.into()));
+    assert_eq!(kept["vcpu"], "212.00");
+    assert_eq!(kept["reasons"]["no_retention"], 106);
+    assert!(kept["oldest_seconds"].as_u64().unwrap() > 31 * 86_400, "{kept}");
+    let cost: f64 = kept["cost"].as_str().unwrap().parse().unwrap();
+    let hours: f64 = kept["vcpu_hours"].as_str().unwrap().parse().unwrap();
+    assert!(hours > 212.0 * 24.0 * 14.0 && (cost - hours * 0.05).abs() < 0.01, "{kept}");
+    assert_eq!(kept["retention_frees"]["1h"], 106);
+    assert!(kept["retention_frees"]["7days"].as_u64().unwrap() > 70, "{kept}");
+    assert_eq!(world.warden.held().await, 106, "and all of it is kept");
+    assert!(world.metric("cubewarden_events_total{event=\"kept_though_rootless\"}").await >= 30.0, "daily");
+}
+
 /// An outage of half a day is nobody's fault: everybody is given that time again.
 #[tokio::test]
 async fn an_outage_is_given_back_to_every_clock() {

@@ -5,7 +5,11 @@
 
 mod alive;
 mod incidents;
+mod leaders;
 mod old;
+mod races;
+mod told;
+mod traffic;
 
 use std::time::Duration;
 
@@ -122,6 +126,23 @@ impl World {
             .iter()
             .filter(|seen| seen.head.method == method && seen.head.target.ends_with(ending))
             .count()
+    }
+
+    /// What the admin interface answers.
+    async fn admin(&self, path: &str) -> serde_json::Value {
+        let head = http::Request::builder().uri(path).body(()).unwrap().into_parts().0;
+        let answer = self.warden.warden.admin.answer(&head).await;
+        assert_eq!(answer.status(), 200, "{path}: {answer:?}");
+        serde_json::from_slice(answer.body()).unwrap_or(serde_json::Value::Null)
+    }
+
+    /// The value of a series of the metrics.
+    async fn metric(&self, series: &str) -> f64 {
+        let head = http::Request::builder().uri("/metrics").body(()).unwrap().into_parts().0;
+        let answer = self.warden.warden.admin.answer(&head).await;
+        let text = String::from_utf8(answer.body().to_vec()).unwrap();
+        let line = text.lines().find(|line| line.rsplit_once(' ').is_some_and(|(name, _)| name == series));
+        line.unwrap_or_else(|| panic!("no {series}")).rsplit_once(' ').unwrap().1.parse().unwrap()
     }
 
     fn now(&self) -> UnixMillis {

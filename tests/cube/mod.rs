@@ -17,7 +17,7 @@
 //! What is modelled by its answer only: network rules, rollback (the state is not rewound), env variables, host mounts, `backend`
 //! and `distributionScope`. There is no data plane: traffic is something a test says.
 
-mod admin;
+pub(crate) mod admin;
 pub(crate) mod answer;
 pub(crate) mod ask;
 mod builder;

@@ -62,6 +62,12 @@ pub enum Keep {
 }
 
 impl Keep {
+    /// Whether it stays until somebody does something about it.
+    #[must_use]
+    pub fn lasts(self) -> bool {
+        matches!(self, Self::NoRetention | Self::UseUnknown | Self::Endless)
+    }
+
     /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {

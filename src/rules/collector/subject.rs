@@ -111,6 +111,20 @@ impl Subject {
         })
     }
 
+    /// The same, so much later, if nothing happens until then.
+    #[must_use]
+    pub fn later(&self, by: Duration) -> Self {
+        Self {
+            known_for: self.known_for + by,
+            silent_for: self.silent_for + by,
+            lapsed_for: self.lapsed_for.map(|lapsed| lapsed + by),
+            overdue_for: self.overdue_for.map(|overdue| overdue + by),
+            paused_for: self.paused_for.map(|paused| paused + by),
+            beyond: self.soon_beyond,
+            ..self.clone()
+        }
+    }
+
     /// Whether it lives.
     #[must_use]
     pub fn lives(&self) -> bool {

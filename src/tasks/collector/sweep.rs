@@ -2,12 +2,14 @@
 //!
 //! Must stay true: no item is condemned that a GET of this sweep does not show exactly as its mark does.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 
 use super::super::survey::{self, Inventory};
 use super::super::{MOST_KILLS, Tasks};
+use crate::ids::Marker;
 use crate::ledger::{Condemned, LedgerError, Remembered};
 use crate::rules::collector::mark::{Second, SecondLook};
 use crate::rules::collector::memory::Sweep;
@@ -32,13 +34,13 @@ enum Swept {
 }
 
 impl Tasks {
-    /// Ends what the plan names, as far as it still holds.
+    /// Ends what the plan names, as far as it still holds. Returns what is condemned.
     pub(super) async fn sweep(
         self: &Arc<Self>,
         plan: Plan,
         inventory: &Inventory,
         remembered: &mut Remembered,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<HashSet<Marker>, LedgerError> {
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let mut sweep = Sweep {
             at: Some(inventory.began),
@@ -50,12 +52,14 @@ impl Tasks {
         let work = plan.items.into_iter().map(|item| async move { (self.end_one(&item, now).await, item) });
         let outcomes: Vec<_> = stream::iter(work).buffer_unordered(AT_ONCE).collect().await;
         let marks = &mut remembered.memory.marks;
-        let mut failed = None;
+        let (mut condemned, mut failed) = (HashSet::new(), None);
         for (outcome, item) in outcomes {
             match outcome {
                 Ok(Swept::Condemned) => {
                     sweep.condemned += 1;
+                    self.tell_collected(&item);
                     marks.remove(&item.marker);
+                    condemned.insert(item.marker);
                 }
                 Ok(Swept::Changed) => {
                     sweep.kept += 1;
@@ -72,7 +76,7 @@ impl Tasks {
             }
         }
         remembered.memory.state.sweep = sweep;
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(condemned), Err)
     }
 
     async fn end_one(self: &Arc<Self>, item: &Item, now: UnixMillis) -> Result<Swept, LedgerError> {
