@@ -2,6 +2,7 @@
 --
 -- KEYS  1 head, 2 appointments, 3 log, then the keys of the operations below, in their order
 -- ARGV  1 the time in ms ('': Redis's own), 2 who commits, 3 the channel of hints,
+--       4 it must not be later than this, in ms ('': at any time),
 --       then eight sections, each a count and so many operations:
 --         expect   [key]  version
 --         room     [key]  it must hold fewer members than this
@@ -11,14 +12,14 @@
 --         join     [key]  member
 --         appoint         member, ms ('': no appointment)
 --         log             value
--- Replies  {OK, sequence}           it is done
---          {MOVED}                  a record has another version
+-- Replies  {OK, sequence, now}      it is done
+--          {MOVED}                  a record has another version, or it is too late
 --          {FULL, position, held}   this set of `room` (from 0) has no room
 --          {FOREIGN, key}           this key holds what is not ours
 --
 -- Redis does not take back what a failed script has written: everything is looked at before anything is written.
 
-local key_at, argument_at = 3, 3
+local key_at, argument_at = 3, 4
 
 local function operations(keyed, fields)
   argument_at = argument_at + 1
@@ -49,6 +50,7 @@ local log = operations(false, 1)
 
 local head = head_of(KEYS[1], ARGV[1])
 if not head then return { FOREIGN, KEYS[1] } end
+if ARGV[4] ~= '' and head.now > tonumber(ARGV[4]) then return { MOVED } end
 
 for _, operation in ipairs(expect) do
   local version = version_of(operation.key)
@@ -99,4 +101,4 @@ end
 if #leave > 0 then
   redis.pcall('PUBLISH', ARGV[3], ARGV[2])
 end
-return { OK, sequence }
+return { OK, sequence, head.now }

@@ -192,7 +192,8 @@ impl Clock for ManualClock {
     }
 }
 
-/// Measures how long something took, for metrics only; no decision may rest on it.
+/// Measures how long something took: for metrics, and for the ledger's clock between two answers of its store. It stands
+/// still while the machine sleeps; no decision may rest on it alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(std::time::Instant);
 
@@ -227,6 +228,13 @@ impl Chance {
     #[expect(clippy::disallowed_methods, reason = "the one source of chance")]
     pub fn from_os() -> Self {
         Self(Mutex::new(rand::make_rng()))
+    }
+
+    /// A source of its own, seeded by this one: as unpredictable as this, or the same again with the same seed.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let mut rng = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Self(Mutex::new(StdRng::from_rng(&mut *rng)))
     }
 
     /// A number from 0 to `bound - 1`; 0 if `bound` is 0.

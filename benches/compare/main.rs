@@ -4,6 +4,7 @@
 //! different runs are not comparable, ratios within one are. Without `--bench` (so under `cargo test`) it does everything
 //! once and briefly, and proves only that it works.
 
+mod distant;
 mod load;
 mod process;
 mod report;
@@ -25,6 +26,12 @@ const CONNECTIONS: [u32; 3] = [1, 16, 64];
 const READS: u32 = 1000;
 /// Cycles a second of the open loop.
 const CYCLES: u32 = 200;
+
+/// Who has its ledger beside it, and who has it in a distant Redis.
+const NEAR: &str = "governed, memory";
+const DISTANT: &str = "governed, far Redis";
+/// Cycles a second where nothing waits for anything but the ledger.
+const ALONE: u32 = 20;
 
 /// How long it measures.
 struct Plan {
@@ -83,7 +90,7 @@ fn main() -> Result<()> {
 async fn compare(plan: &Plan, cores: Cores, directory: &Path) -> Result<()> {
     report::head(cores, plan, sync_time(directory)?);
     let stub = stub::start()?;
-    let processes = start(cores, directory, &stub).await?;
+    let (processes, round_trip) = start(cores, directory, &stub).await?;
     let idle: Vec<_> = processes.iter().map(|(_, process)| process.memory().0).collect();
     let mut contenders = contenders(&stub, &processes).await?;
     for round in 0..plan.warm + plan.rounds {
@@ -94,14 +101,23 @@ async fn compare(plan: &Plan, cores: Cores, directory: &Path) -> Result<()> {
     }
     report::closed(&contenders, &CONNECTIONS);
     report::open(&contenders, READS, CYCLES);
+    if let Some(round_trip) = round_trip {
+        let [near, distant] = alone(plan, &contenders).await?;
+        report::round_trips(&near, &distant, round_trip);
+    }
     report::memory(
         processes.iter().zip(idle).map(|((name, process), idle)| (*name, idle, process.memory().1)),
     );
     Ok(())
 }
 
-/// The wardens, and nginx if it is there: a reference that many know.
-async fn start(cores: Cores, directory: &Path, stub: &str) -> Result<Vec<(&'static str, Process)>> {
+/// The wardens, one of them with its ledger in a distant Redis, and nginx: a reference that many know. Redis and nginx only
+/// if they are there. And how long a round trip to that ledger takes.
+async fn start(
+    cores: Cores,
+    directory: &Path,
+    stub: &str,
+) -> Result<(Vec<(&'static str, Process)>, Option<Duration>)> {
     let mut processes = Vec::new();
     let memory = "[store]\nkind = \"memory\"";
     let disk = "[store]\npath = \"{ledger}\"";
@@ -119,7 +135,16 @@ async fn start(cores: Cores, directory: &Path, stub: &str) -> Result<Vec<(&'stat
         Ok(nginx) => processes.extend(nginx.map(|nginx| ("nginx", nginx))),
         Err(error) => println!("nginx is here but cannot be compared with: {error}"),
     }
-    Ok(processes)
+    let Some(redis) = Process::redis(cores, &directory.join("redis-server")).await? else {
+        return Ok((processes, None));
+    };
+    let ledger = distant::start(&redis.address)?;
+    let round_trip = distant::round_trip(&ledger).await?;
+    let config = format!("[store]\nkind = \"redis\"\nurl = \"redis://{ledger}\"");
+    processes.push(("redis", Process::warden(cores, &directory.join("redis"), stub, &config).await?));
+    // Ended after the warden: processes end in their order.
+    processes.push(("redis-server", redis));
+    Ok((processes, Some(round_trip)))
 }
 
 async fn contenders(stub: &str, processes: &[(&'static str, Process)]) -> Result<Vec<Contender>> {
@@ -146,9 +171,28 @@ async fn contenders(stub: &str, processes: &[(&'static str, Process)]) -> Result
     if let Some(nginx) = at("nginx") {
         add("nginx", Some(nginx), Work::Cycle);
     }
-    add("governed, memory", at("memory"), Work::Cycle);
+    add(NEAR, at("memory"), Work::Cycle);
     add("governed, embedded", at("embedded"), Work::Cycle);
+    if let Some(redis) = at("redis") {
+        add(DISTANT, Some(redis), Work::Cycle);
+    }
     Ok(contenders)
+}
+
+/// Cycles one after the other, with the ledger near and far in turns.
+async fn alone(plan: &Plan, contenders: &[Contender]) -> Result<[Latencies; 2]> {
+    let mut all = [Latencies::default(), Latencies::default()];
+    for _ in 0..plan.rounds {
+        for (name, all) in [NEAR, DISTANT].into_iter().zip(&mut all) {
+            let Some(contender) = contenders.iter().find(|contender| contender.name == name) else {
+                continue;
+            };
+            let round = load::open(&contender.address, &contender.work, ALONE, plan.open).await?;
+            all.first.extend(round.first);
+            all.delete.extend(round.delete);
+        }
+    }
+    Ok(all)
 }
 
 impl Contender {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use cubewarden::time::{Clock, WallClock};
 
+use super::distant;
 use super::load::answers;
 
 /// Ticks of the kernel's clock in a second, as /proc counts them on every Linux of today.
@@ -110,6 +111,27 @@ impl Process {
         command.args(["-g", "daemon off;", "-c"]).arg(&file);
         let started = Self { child: quiet(command)?, address: address.clone() };
         started.until_ready(&address, "/health").await.map(Some)
+    }
+
+    /// A Redis that keeps nothing on disk; `None` if there is no redis-server here.
+    pub(super) async fn redis(cores: Cores, directory: &Path) -> Result<Option<Self>> {
+        if !Command::new("redis-server").arg("-v").output().is_ok_and(|said| said.status.success()) {
+            return Ok(None);
+        }
+        std::fs::create_dir(directory)?;
+        let address = free_address()?;
+        let port = address.rsplit(':').next().unwrap_or_default();
+        let mut command = cores.command("redis-server");
+        command.args(["--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
+        command.arg(directory);
+        let started = Self { child: quiet(command)?, address };
+        for _ in 0..1000 {
+            if distant::round_trip(&started.address).await.is_ok() {
+                return Ok(Some(started));
+            }
+            WallClock.sleep(Duration::from_millis(10)).await;
+        }
+        Err(Error::other("redis-server was not ready within ten seconds"))
     }
 
     async fn until_ready(mut self, address: &str, path: &str) -> Result<Self> {

@@ -91,6 +91,22 @@ pub(super) fn open(contenders: &[Contender], reads: u32, cycles: u32) {
     latencies(&format!("deletes, {cycles} a second"), of(true), |round| &round.delete);
 }
 
+/// What the way to the ledger adds, in units of that way.
+pub(super) fn round_trips(near: &Latencies, distant: &Latencies, one: Duration) {
+    let median = |of: &[Duration]| {
+        let mut sorted = of.to_vec();
+        sorted.sort_unstable();
+        ms(percentile(&sorted, 500))
+    };
+    let added = |near: &[Duration], distant: &[Duration]| (median(distant) - median(near)) / ms(one);
+    println!(
+        "\nwhat a ledger adds that is {:.2} ms away, in round trips (medians, nothing else going on)",
+        ms(one)
+    );
+    println!("{:<22}{:>20.2}", "create", added(&near.first, &distant.first));
+    println!("{:<22}{:>20.2}", "delete", added(&near.delete, &distant.delete));
+}
+
 fn latencies<'a>(
     title: &str,
     contenders: impl Iterator<Item = &'a Contender>,

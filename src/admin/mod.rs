@@ -5,6 +5,7 @@
 
 mod access;
 mod answers;
+mod breaker;
 mod buckets;
 mod collector;
 mod decisions;
@@ -30,6 +31,7 @@ pub use listener::listen;
 use crate::ids::Bucket;
 use crate::ledger::Ledger;
 use crate::rules::policy::Policies;
+use crate::rules::write_path::View;
 use crate::telemetry::Metrics;
 use answers::{Failure, failure};
 use settings::Token;
@@ -46,6 +48,8 @@ pub trait Outlook: Send + Sync + 'static {
     fn health(&self) -> Health;
     /// How the collector fares.
     fn collecting(&self) -> Collecting;
+    /// How the write path stands.
+    fn write_path(&self) -> View;
 }
 
 /// The operator's view of one warden.
@@ -108,6 +112,7 @@ impl Admin {
             "/v1/admin/decisions" => self.decisions(query).await,
             "/v1/admin/collector" => self.collector(query).await,
             "/v1/admin/plan" => self.plan(query).await,
+            "/v1/admin/breaker" => self.breaker(query),
             _ => match path.strip_prefix(EXPLAIN) {
                 Some(name) => self.explain(name, query).await,
                 None => Err(Failure::NoSuchPath),
@@ -126,6 +131,7 @@ fn is_known(path: &str) -> bool {
         "/v1/admin/decisions",
         "/v1/admin/collector",
         "/v1/admin/plan",
+        "/v1/admin/breaker",
     ];
     exact.contains(&path) || path.starts_with(EXPLAIN)
 }

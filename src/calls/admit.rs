@@ -4,8 +4,8 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::context::{Ask, Governor, unavailable};
-use crate::ids::Bucket;
-use crate::ledger::{self, BucketCounts, Full, FullWhere, Limits, Reserved};
+use crate::ids::{Bucket, Marker};
+use crate::ledger::{self, BucketCounts, Full, FullWhere, LedgerError, Limits, Reserved};
 use crate::rules::admission;
 use crate::rules::entry::Entry;
 use crate::time::UnixMillis;
@@ -14,15 +14,16 @@ use crate::verdict::{Reason, Refusal};
 /// Waiters try again on a notification, and this often: notifications are hints.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// A create needs at least this much of its client's patience, else it is not sent.
-const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long something is paused before retention is suggested.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Proof that a create may begin. It holds a slot and must be settled; one that is dropped lapses in the ledger.
+/// Proof that the ledger has let a create go upstream. It holds a slot and must be settled; what becomes of one that is
+/// dropped is for the reconciler to find out.
 #[must_use]
 #[derive(Debug)]
-pub(super) struct Permit(pub(super) Box<Entry>);
+pub(super) struct Permit(pub(super) Marker);
 
 /// What became of an admission.
 #[derive(Debug)]
@@ -109,10 +110,9 @@ impl Governor {
 
     /// A slot came free at the very moment its caller left: it goes on to the next.
     async fn hand_on(&self, permit: Permit) -> Refusal {
-        match self.ledger.refused(&permit.0.marker, "its caller had left the line").await {
+        match self.ledger.refused(&permit.0, "its caller had left the line").await {
             Ok(()) => caller_left(),
-            // The reservation lapses by itself.
-            Err(error) => unavailable(&error),
+            Err(error) => self.not_sent(&permit.0, &error),
         }
     }
 
@@ -160,11 +160,18 @@ impl Governor {
     }
 
     async fn try_admit(&self, wish: &ledger::Ask, limits: Limits) -> Result<Try, Refusal> {
-        match self.ledger.reserve(wish, limits).await.map_err(|error| unavailable(&error))? {
-            Reserved::Slot(entry) => Ok(Try::Admitted(Admitted::Permit(Permit(entry)))),
-            Reserved::Taken => Ok(Try::Admitted(Admitted::Taken)),
-            Reserved::Full(full) => Ok(Try::Full(full)),
+        match self.ledger.reserve_dispatched(wish, limits).await {
+            Ok(Reserved::Slot(entry)) => Ok(Try::Admitted(Admitted::Permit(Permit(entry.marker)))),
+            Ok(Reserved::Taken) => Ok(Try::Admitted(Admitted::Taken)),
+            Ok(Reserved::Full(full)) => Ok(Try::Full(full)),
+            Err(error) => Err(self.not_sent(&wish.marker, &error)),
         }
+    }
+
+    /// It may stand in the ledger as dispatched, and nothing was sent: whatever it holds is given back soon.
+    fn not_sent(&self, marker: &Marker, error: &LedgerError) -> Refusal {
+        self.ledger.never_sent(marker);
+        unavailable(error)
     }
 
     /// The refusal of a create that found no slot, with what would help as evidence. Of the global limit nothing is

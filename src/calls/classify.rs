@@ -7,6 +7,7 @@
 //! if there were nothing, writes as ungoverned. HEAD is judged as GET, or it would tell what exists. Deliberately absent:
 //! the query, and any knowledge of who asks.
 
+mod acts;
 mod kindest;
 
 use std::fmt::Write;
@@ -14,6 +15,7 @@ use std::fmt::Write;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
+pub use self::acts::{Act, LeaseAct};
 use self::kindest::Reading;
 use crate::cube::api::snapshot_id;
 use crate::ids::SandboxRef;
@@ -59,77 +61,6 @@ impl Prefix {
     }
 }
 
-/// What is asked of one sandbox.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// `GET {id}`
-    Get,
-    /// `POST {id}/connect`
-    Connect,
-    /// `POST {id}/resume`
-    Resume,
-    /// `POST {id}/timeout`
-    Timeout,
-    /// `POST {id}/refreshes`
-    Refresh,
-    /// `POST {id}/pause`
-    Pause,
-    /// `DELETE {id}`
-    Delete,
-    /// `GET {id}/logs`
-    Logs,
-    /// `GET {id}/metrics`
-    Metrics,
-    /// `PUT {id}/network`
-    Network,
-    /// `POST {id}/snapshots`
-    Snapshot,
-    /// `POST {id}/rollback`
-    Rollback,
-    /// `GET {id}/...`, which no Cube has yet: its owner may read it.
-    OtherRead(String),
-}
-
-impl Act {
-    fn of(method: &Method, tail: &[&str]) -> Option<Self> {
-        Some(match (method.as_str(), tail) {
-            ("GET" | "HEAD", []) => Self::Get,
-            ("GET" | "HEAD", ["logs"]) => Self::Logs,
-            ("GET" | "HEAD", ["metrics"]) => Self::Metrics,
-            ("GET" | "HEAD", other) => Self::OtherRead(other.join("/")),
-            ("POST", ["connect"]) => Self::Connect,
-            ("POST", ["resume"]) => Self::Resume,
-            ("POST", ["timeout"]) => Self::Timeout,
-            ("POST", ["refreshes"]) => Self::Refresh,
-            ("POST", ["pause"]) => Self::Pause,
-            ("POST", ["snapshots"]) => Self::Snapshot,
-            ("POST", ["rollback"]) => Self::Rollback,
-            ("PUT", ["network"]) => Self::Network,
-            ("DELETE", []) => Self::Delete,
-            _ => return None,
-        })
-    }
-
-    /// What stands after the id, and the name.
-    fn row(&self) -> (&str, &'static str) {
-        match self {
-            Self::Get => ("", "sandbox_get"),
-            Self::Connect => ("/connect", "sandbox_connect"),
-            Self::Resume => ("/resume", "sandbox_resume"),
-            Self::Timeout => ("/timeout", "sandbox_timeout"),
-            Self::Refresh => ("/refreshes", "sandbox_refresh"),
-            Self::Pause => ("/pause", "sandbox_pause"),
-            Self::Delete => ("", "sandbox_delete"),
-            Self::Logs => ("/logs", "sandbox_logs"),
-            Self::Metrics => ("/metrics", "sandbox_metrics"),
-            Self::Network => ("/network", "sandbox_network"),
-            Self::Snapshot => ("/snapshots", "sandbox_snapshot"),
-            Self::Rollback => ("/rollback", "sandbox_rollback"),
-            Self::OtherRead(tail) => (tail, "sandbox_read"),
-        }
-    }
-}
-
 /// What is done to a snapshot or a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -149,17 +80,6 @@ impl Verb {
             _ => Self::Write,
         }
     }
-}
-
-/// What a holder asks by the native API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseAct {
-    /// `POST /v1/leases`
-    Acquire,
-    /// `POST /v1/lease-heartbeats`
-    Beat,
-    /// `POST /v1/lease-releases`
-    Release,
 }
 
 /// What a request is.
@@ -364,7 +284,7 @@ fn route(method: &Method, path: &str) -> Call {
         ["v2", rest @ ..] => (Prefix::V2, rest),
         rest => (Prefix::Root, rest),
     };
-    if let (Some(act), "POST") = (lease_act(&segments), method.as_str()) {
+    if let (Some(act), "POST") = (LeaseAct::of(&segments), method.as_str()) {
         return Call::Lease(act);
     }
     match rest {
@@ -387,15 +307,6 @@ fn route(method: &Method, path: &str) -> Call {
         ["templates", ..] => Call::WriteTemplate,
         _ if is_read(method) => Call::Pass,
         _ => Call::UngovernedWrite,
-    }
-}
-
-fn lease_act(segments: &[&str]) -> Option<LeaseAct> {
-    match segments {
-        ["v1", "leases"] => Some(LeaseAct::Acquire),
-        ["v1", "lease-heartbeats"] => Some(LeaseAct::Beat),
-        ["v1", "lease-releases"] => Some(LeaseAct::Release),
-        _ => None,
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::admit::Fullness;
 use super::identity::Caller as Who;
+use super::lane::Latencies;
 use super::seam::Caller;
 use super::settings::Settings;
 use super::throttle::Throttle;
@@ -35,6 +36,7 @@ pub struct Governor {
     pub(super) waiting: Waiting,
     pub(super) draining: watch::Sender<bool>,
     pub(super) fullness: Mutex<HashMap<Bucket, Fullness>>,
+    pub(super) latencies: Latencies,
     pub(super) ledger: Arc<Ledger>,
     pub(super) cube: Arc<Client>,
     pub(super) deeds: Arc<Deeds>,
@@ -103,6 +105,7 @@ impl Governor {
             waiting: Waiting::default(),
             draining: watch::Sender::new(false),
             fullness: Mutex::default(),
+            latencies: Latencies::default(),
             ledger: wiring.ledger,
             cube: wiring.cube,
             deeds: wiring.deeds,

@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue, Response, header};
 use super::admit::{Admitted, Permit};
 use super::answers;
 use super::classify::{Call, Prefix};
-use super::context::{Ask, Governor, unavailable};
+use super::context::{Ask, Governor};
 use super::fencing;
 use super::mends::{self, Mend};
 use super::reuse::Before;
@@ -17,12 +17,14 @@ use super::seam::Reply;
 use super::wish::Wish;
 use crate::cube::api::CreatedSandbox;
 use crate::cube::client::Pace;
+use crate::cube::guard::Place;
 use crate::cube::outcome::{self, Asked, Outcome};
 use crate::cube::profile::Probe;
 use crate::cube::transport::TransportError;
 use crate::ids::{Marker, SandboxRef};
 use crate::ledger::{IdempotencyKey, LedgerError};
 use crate::rules::entry::{Birth, Entry};
+use crate::rules::lanes::Lane;
 use crate::rules::policy::IdForm;
 use crate::telemetry::Answer as Meant;
 use crate::verdict::{Reason, Refusal};
@@ -92,20 +94,20 @@ pub(super) async fn make(
             Before::Given(given) => return Ok(Made::Given(given)),
             Before::LookAgain => continue,
         };
+        // Before a slot is taken: while creates are not sent, they hold none.
+        governor.check_write_path()?;
         match governor.admit(ask, &wish.ledger_ask(ask, key, claim)).await? {
             Admitted::Permit(permit) => break permit,
             Admitted::Taken => {}
         }
     };
     governor.metrics.admitted(ask.settings.policies.label(&wish.bucket));
-    let sent = governor.dispatch(permit).await?;
-    let answer = governor.send_create(ask, &wish, prefix).await;
-    governor.settle(ask, &wish, sent, answer).await
+    let (permit, place) = governor.enter_lane(ask, permit).await?;
+    let began = governor.clock.now();
+    let answer = governor.send_create(ask, &wish, prefix, place).await;
+    governor.time_create(ask.settings.policies.label(&wish.bucket), began, answer.as_ref().ok());
+    governor.settle(ask, &wish, permit, answer).await
 }
-
-/// Proof that the ledger has let a create go upstream; it must be settled.
-#[must_use]
-struct Sent(Marker);
 
 /// The key of a create, if it has one.
 fn idempotency_key(ask: &Ask, wish: &Wish) -> Result<Option<IdempotencyKey>, Refusal> {
@@ -129,15 +131,13 @@ pub(super) fn outcome_unknown(marker: &Marker) -> Refusal {
 }
 
 impl Governor {
-    async fn dispatch(&self, permit: Permit) -> Result<Sent, Refusal> {
-        let marker = permit.0.marker;
-        match self.ledger.dispatch(&marker).await {
-            Ok(Some(_)) => Ok(Sent(marker)),
-            Ok(None) => Err(Refusal::new(Reason::LedgerUnavailable, "the reservation lapsed; try again")),
-            Err(error) => {
-                // It may stand there as dispatched all the same, and nothing was sent: the slot goes back at once.
-                settled(self.ledger.refused(&marker, "it could not be dispatched").await);
-                Err(unavailable(&error))
+    /// Waits for a place among the writes to Cube; who gets none gives the slot back at once.
+    async fn enter_lane(&self, ask: &Ask, permit: Permit) -> Result<(Permit, Place), Refusal> {
+        match self.place(ask, Lane::Create).await {
+            Ok(place) => Ok((permit, place)),
+            Err(refusal) => {
+                settled(self.ledger.refused(&permit.0, "it was not sent").await);
+                Err(refusal)
             }
         }
     }
@@ -148,15 +148,19 @@ impl Governor {
         ask: &Ask,
         wish: &Wish,
         prefix: Prefix,
+        mut place: Place,
     ) -> Result<Response<Bytes>, TransportError> {
         let to = |prefix: Prefix| ask.head_to(&Call::Create(prefix).upstream_path().unwrap_or_default());
+        let mut send = async |head| {
+            self.cube.write(&mut place, Asked::Create, head, wish.upstream_body.clone(), Pace::Call).await
+        };
         let known = self.cube.profile().has_v2_create;
         let as_v1 = prefix.as_v1();
         if prefix.is_v2() && known == Some(false) && ask.settings.compat.v2_create {
             self.metrics.mended(Mend::V2Create.name());
-            return self.cube.carry(to(as_v1), wish.upstream_body.clone(), Pace::Call).await;
+            return send(to(as_v1)).await;
         }
-        let answer = self.cube.carry(to(prefix), wish.upstream_body.clone(), Pace::Call).await?;
+        let answer = send(to(prefix)).await?;
         if !prefix.is_v2() {
             return Ok(answer);
         }
@@ -170,7 +174,7 @@ impl Governor {
             return Ok(answers::refusal(&refusal));
         }
         self.metrics.mended(Mend::V2Create.name());
-        self.cube.carry(to(as_v1), wish.upstream_body.clone(), Pace::Call).await
+        send(to(as_v1)).await
     }
 
     /// Done makes the entry live; refused gives the slot back; unknown makes it ambiguous, still charged.
@@ -178,10 +182,10 @@ impl Governor {
         &self,
         ask: &Ask,
         wish: &Wish,
-        sent: Sent,
+        permit: Permit,
         answer: Result<Response<Bytes>, TransportError>,
     ) -> Result<Made, Refusal> {
-        let marker = sent.0;
+        let marker = permit.0;
         let answer = match answer {
             Ok(answer) => answer,
             Err(error @ TransportError::NotSent(_)) => {

@@ -67,8 +67,7 @@ impl Governor {
             }
             Ok(Condemned::Fenced) => {
                 self.deeds.take_back(&entry.marker, loan);
-                self.metrics.decided(Decision::Refuse);
-                Err(fencing::stale(presented, &shown))
+                Err(self.fenced(presented, &shown, None))
             }
             Ok(Condemned::NotFound | Condemned::Kept) => {
                 self.deeds.take_back(&entry.marker, loan);

@@ -6,9 +6,11 @@
 use http::{HeaderName, HeaderValue};
 
 use super::answers;
-use super::context::Ask;
+use super::classify::Act;
+use super::context::{Ask, Governor};
 use crate::ids::{LeaseId, SandboxRef};
 use crate::rules::delete::Shown;
+use crate::telemetry::Decision;
 use crate::verdict::{Reason, Refusal};
 
 /// The lease that a caller says it holds; and, in answers, the one it was given.
@@ -34,14 +36,22 @@ impl Ask {
     }
 }
 
-/// A stale generation is gone for whoever presents it; a stale lease is named as what it is.
-pub(super) fn stale(sandbox: &SandboxRef, shown: &Shown) -> Refusal {
-    if shown.lease.is_none() {
-        return answers::no_such(sandbox.id.as_str());
+impl Governor {
+    /// A stale generation is gone for whoever presents it; a stale lease is named as what it is; whoever pauses must not
+    /// think that it paused itself (409 would say so). Counted, whatever was asked.
+    pub(super) fn fenced(&self, sandbox: &SandboxRef, shown: &Shown, act: Option<&Act>) -> Refusal {
+        self.metrics.decided(Decision::Fenced);
+        tracing::info!(sandbox_id = %sandbox.id, "a holder that was overtaken asked for something; nothing was done");
+        if act == Some(&Act::Pause) {
+            let message = "this id is of an earlier holder; nothing was paused, get the sandbox anew";
+            return Refusal::new(Reason::FencedPause, message);
+        }
+        if shown.lease.is_none() {
+            return answers::no_such(sandbox.id.as_str());
+        }
+        let message = "the lease in X-Cube-Lease-Id does not hold this sandbox; nothing was done, create or connect anew";
+        Refusal::new(Reason::FencedGeneration, message)
     }
-    let message =
-        "the lease in X-Cube-Lease-Id does not hold this sandbox; nothing was done, create or connect anew";
-    Refusal::new(Reason::FencedGeneration, message)
 }
 
 /// The sandbox has had several holders, and the caller does not show which one it is.

@@ -4,7 +4,6 @@
 //! before it is answered, and is carried out whoever waits. An acquisition is a create with a lease, and nothing more.
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use serde_json::{Map, Value, json};
 
 use bytes::Bytes;
 
@@ -16,7 +15,7 @@ use super::fencing;
 use super::identity::Said;
 use super::seam::Reply;
 use super::wish::{Wish, malformed};
-use crate::cube::api::{LabelNames, LeaseBody, LeaseDefaults};
+use crate::cube::api::{Held, LabelNames, LeaseBody, LeaseDefaults};
 use crate::deeds::Renewal;
 use crate::ids::{Bucket, LeaseId, OwnerId};
 use crate::ledger::ByHolder;
@@ -132,7 +131,7 @@ impl Governor {
         match renewal {
             Renewal::NotNeeded | Renewal::Honoured => {
                 let renewed = renewal == Renewal::Honoured;
-                Ok(answers::plain(StatusCode::OK, said(&entry, [("renewed", json!(renewed))])))
+                Ok(answers::plain(StatusCode::OK, held(&entry).json(Some(("renewed", renewed)), None)))
             }
             Renewal::Gone => Err(self.mismatched()),
             Renewal::NotHonoured(why) => {
@@ -151,7 +150,7 @@ impl Governor {
         let entry = self.by_holder(holder, HolderAct::Release).await?;
         self.metrics.leased(LeaseEvent::Released);
         let _goes_on = self.deeds.start_kill(&entry.marker);
-        Ok(answers::plain(StatusCode::ACCEPTED, said(&entry, [])))
+        Ok(answers::plain(StatusCode::ACCEPTED, held(&entry).json(None, None)))
     }
 
     /// Does what a holder asks in the first of its buckets where it holds that lease.
@@ -237,15 +236,13 @@ fn defaults(policy: &BucketPolicy, bucket: &Bucket, body: &LeaseBody) -> Result<
     Ok(LeaseDefaults { template_id: named.unwrap_or_default().to_owned(), timeout })
 }
 
-/// What a holder is told of what it holds, and some more.
-fn said<const N: usize>(entry: &Entry, more: [(&str, Value); N]) -> Vec<u8> {
-    let mut said = Map::new();
-    said.insert("lease_id".into(), json!(entry.lease.as_ref().map(|lease| lease.id.as_str())));
-    said.insert("owner_id".into(), json!(entry.owner.as_str()));
-    said.insert("generation".into(), json!(entry.generation.0));
-    said.insert("sandbox_id".into(), json!(entry.sandbox.as_ref().map(ToString::to_string)));
-    said.extend(more.map(|(name, value)| (name.to_owned(), value)));
-    Value::Object(said).to_string().into_bytes()
+fn held(entry: &Entry) -> Held<'_> {
+    Held {
+        lease: entry.lease.as_ref().map(|lease| &lease.id),
+        owner: &entry.owner,
+        generation: entry.generation,
+        sandbox: entry.sandbox.as_ref(),
+    }
 }
 
 /// The answer to an acquisition, around Cube's answer to the create.
@@ -254,7 +251,6 @@ fn acquired(given: Given) -> Response<Bytes> {
     if head.status != StatusCode::CREATED {
         return Response::from_parts(head, body);
     }
-    let sandbox: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    let body = said(&given.entry, [("reused", json!(given.reused)), ("sandbox", sandbox)]);
+    let body = held(&given.entry).json(Some(("reused", given.reused)), Some(&body));
     answers::plain(if given.reused { StatusCode::OK } else { StatusCode::CREATED }, body)
 }

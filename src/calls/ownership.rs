@@ -8,7 +8,6 @@ use http::{Method, Response, header};
 
 use super::answers;
 use super::context::{Ask, Governor, unavailable};
-use super::fencing;
 use crate::cube::api::{LabelNames, Labels};
 use crate::cube::client::{Pace, Seen, is_no_entry};
 use crate::ids::{Bucket, ObjectKind, SandboxId, SandboxRef};
@@ -60,7 +59,7 @@ impl Governor {
         let owned = self.owned_alive(ask, sandbox).await?;
         let shown = ask.shown(sandbox)?;
         match owned.entry() {
-            Some(entry) if !shown.is_current(entry) => Err(fencing::stale(sandbox, &shown)),
+            Some(entry) if !shown.is_current(entry) => Err(self.fenced(sandbox, &shown, None)),
             _ => Ok(owned),
         }
     }

@@ -22,6 +22,7 @@ use crate::ledger::{
 };
 use crate::rules::delete::Reach;
 use crate::rules::entry::{Effect, Entry, State};
+use crate::rules::listing::Answer;
 use crate::telemetry::{LeaseEvent, Reconciled};
 use crate::verdict::{Reason, Refusal};
 
@@ -91,14 +92,7 @@ impl Governor {
             self.metrics.reconciled(Reconciled::Claimed);
         }
         self.metrics.leased(LeaseEvent::Reused);
-        let entry = if entry.paused_since().is_some() {
-            match self.wake_for(ask, &entry).await? {
-                Some(entry) => entry,
-                None => return Ok(Before::LookAgain),
-            }
-        } else {
-            entry
-        };
+        let Some(entry) = self.awake(ask, &entry).await? else { return Ok(Before::LookAgain) };
         match self.deeds.renew(&entry, &self.cube.credential_for(&ask.head.headers)).await {
             Ok(Renewal::Gone) => return Ok(Before::LookAgain),
             Ok(Renewal::NotHonoured(why)) => {
@@ -109,6 +103,18 @@ impl Governor {
             Err(error) => log(&error),
         }
         self.given(ask, entry).await
+    }
+
+    /// The entry as Cube shows it now, woken if it is paused; `None` if it is gone. The ledger does not know of what Cube
+    /// paused or ended by itself.
+    async fn awake(&self, ask: &Ask, entry: &Entry) -> Result<Option<Entry>, Refusal> {
+        let seen = self.deeds.ask(entry).await.map_err(|error| unavailable(&error))?;
+        let entry = self.ledger.entry(&entry.marker).await.map_err(|error| unavailable(&error))?;
+        match entry.filter(Entry::usable) {
+            Some(entry) if entry.paused_since().is_some() => self.wake_for(ask, &entry).await,
+            Some(entry) if seen != Answer::Gone => Ok(Some(entry)),
+            _ => Ok(None),
+        }
     }
 
     /// Wakes a paused sandbox for its new holder; `None` if it is gone.

@@ -19,10 +19,12 @@ use super::wish::Wish;
 use crate::cube::api::CreatedSandbox;
 use crate::cube::client::Pace;
 use crate::cube::outcome::{self, Absence, Asked};
+use crate::cube::transport::TransportError;
 use crate::ids::{Marker, SandboxRef};
 use crate::ledger::{Decision, KillReport, LedgerError, Limits, Reserved};
 use crate::rules::delete;
 use crate::rules::entry::{Actor, Birth, Entry, Proof};
+use crate::rules::lanes::Lane;
 use crate::verdict::Refusal;
 
 /// Creates and deletes are followed; all else passes. Who asks is found out before Cube's own key takes the place of theirs.
@@ -53,7 +55,7 @@ impl Governor {
             self.would_refuse(&refusal);
             identity::anybody()
         });
-        if let Err(refusal) = self.pace(&who) {
+        if let Err(refusal) = self.pace(settings, &who) {
             self.would_refuse(&refusal);
         }
         who
@@ -76,7 +78,7 @@ impl Governor {
             self.would_refuse(&refusal);
         }
         let recorded = self.shadow_reserve(&ask, &wish).await;
-        let answer = self.cube.carry(ask.head.clone(), ask.body.clone(), Pace::Call).await;
+        let answer = self.watched(Lane::Create, Asked::Create, ask.head.clone(), ask.body.clone()).await;
         if let Err(error) = recorded {
             log(&error);
         } else if let Err(error) = self.shadow_settle(&wish, answer.as_ref().ok()).await {
@@ -85,11 +87,24 @@ impl Governor {
         Reply::Answer(answer.unwrap_or_else(|error| answers::refusal(&unanswered(&error))))
     }
 
+    /// Carries a write further that the guard of the write path only watches: it refuses and delays nothing.
+    async fn watched(
+        &self,
+        lane: Lane,
+        asked: Asked,
+        head: Parts,
+        body: Bytes,
+    ) -> Result<Response<Bytes>, TransportError> {
+        let mut place = self.cube.guard().watch(lane);
+        self.cube.write(&mut place, asked, head, body, Pace::Call).await
+    }
+
     /// Would this create be allowed its fields, and find its objects, its rate, a slot?
     async fn would_admit(&self, ask: &Ask, wish: &Wish) -> Result<(), Refusal> {
         wish.check_fields()?;
         wish.check_objects(self, ask).await?;
         wish.check_rate(self, ask)?;
+        self.check_write_path()?;
         self.would_fit(ask, &wish.bucket).await
     }
 
@@ -127,7 +142,7 @@ impl Governor {
             Err(error) => self.would_refuse(&unavailable(error)),
             Ok(_) => {}
         }
-        let answer = match self.cube.carry(ask.head, ask.body, Pace::Call).await {
+        let answer = match self.watched(Lane::Delete, Asked::Delete, ask.head, ask.body).await {
             Ok(answer) => answer,
             Err(error) => return Reply::Answer(answers::refusal(&unanswered(&error))),
         };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::guarding::guard;
 use super::warden::{open_store, ways};
 use super::{load, say, ways_round};
 use crate::calls::classify::Call;
@@ -61,7 +62,6 @@ pub(super) fn run(file: Option<&Path>, as_json: bool) -> anyhow::Result<ExitCode
         let mut findings = look_at_cube(&settings, &clock).await?;
         findings.push(look_at_ledger(&settings, &clock).await);
         findings.extend(exposed(&settings).into_iter().map(|says| finding("exposure", Mark::Warning, says)));
-        findings.extend(settings.unheeded().into_iter().map(|says| finding("setting", Mark::Warning, says)));
         findings.extend(unlimited(&settings));
         anyhow::Ok(findings)
     })?;
@@ -97,8 +97,8 @@ fn in_words(settings: &Settings, findings: &[Finding]) -> String {
 async fn look_at_cube(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<Finding>> {
     let metrics = Arc::new(Metrics::new(Names { calls: Call::all_names(), mends: &[] }, []));
     let cube = &settings.cube;
-    let client =
-        Client::new(ways(settings, &metrics, clock)?, cube.api_key.clone(), cube.budgets, Arc::clone(clock));
+    let (ways, guard) = (ways(settings, &metrics, clock)?, guard(settings, &metrics, clock));
+    let client = Client::new(ways, guard, cube.api_key.clone(), cube.budgets, Arc::clone(clock));
     let base = &cube.base;
     if !client.is_up().await {
         let says = format!(

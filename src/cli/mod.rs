@@ -4,6 +4,7 @@
 //! command line) is wrong; what is wrong is said in sentences on standard error, what was asked for goes to standard output.
 
 mod check;
+mod guarding;
 mod keygen;
 mod reload;
 mod serve;

@@ -10,6 +10,7 @@ use http::Method;
 use http::request::Parts;
 use tokio::sync::watch;
 
+use super::guarding::guard;
 use crate::admin::{Admin, Collecting, Health, Outlook};
 use crate::calls::classify::Call;
 use crate::calls::governor::{Governor, Wiring as CallsWiring};
@@ -20,6 +21,7 @@ use crate::config::Settings;
 use crate::cube::activity::ActivitySource;
 use crate::cube::api::LabelNames;
 use crate::cube::client::{Client, Ways};
+use crate::cube::guard::Guard;
 use crate::cube::settings::Activity;
 use crate::cube::transport::{self, ClockTimer, Transport};
 use crate::deeds::{self, Deeds};
@@ -28,6 +30,7 @@ use crate::ledger::{self, Ledger};
 use crate::proxy::{self, Ending, Finished, Observer, Proxy};
 use crate::rules::entry::Timing;
 use crate::rules::policy::Policies;
+use crate::rules::write_path;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
 use crate::store::redis::{Redis, Time};
@@ -86,12 +89,17 @@ impl Warden {
         let metrics = Arc::new(Metrics::new(names, settings.calls.policies.labels()));
         let ledger_settings =
             ledger::Settings { upstream: settings.cube.name.clone(), timing: timing(settings) };
-        let seed = Chance::from_os();
-        let ledger = Ledger::open(store, ledger_settings, seed).await.context("open the ledger")?;
+        let ledger = Ledger::open(store, ledger_settings, chance.fork()).await.context("open the ledger")?;
         let ledger = Arc::new(ledger);
         let ways = ways(settings, &metrics, &clock)?;
-        let cube =
-            Client::new(ways, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
+        let guard = guard(settings, &metrics, &clock);
+        let cube = Client::new(
+            ways,
+            Arc::clone(&guard),
+            settings.cube.api_key.clone(),
+            settings.cube.budgets,
+            Arc::clone(&clock),
+        );
         let cube = Arc::new(cube);
         let deletes = &settings.tasks.deletes;
         let limits = deeds::Limits { most_wakes: deletes.max_wakes, client_wait: deletes.client_wait };
@@ -138,7 +146,7 @@ impl Warden {
                 chance,
             },
         );
-        let outlook = Arc::new(View { governor: Arc::clone(&governor), tasks: Arc::clone(&tasks) });
+        let outlook = Arc::new(View { governor: Arc::clone(&governor), tasks: Arc::clone(&tasks), guard });
         let token = settings.admin.token.clone();
         let admin = Arc::new(Admin::new(token, Arc::clone(&ledger), Arc::clone(&metrics), outlook));
         Ok(Self { ledger, governor, tasks, proxy, metrics, cube, admin, deeds, under_way })
@@ -189,6 +197,7 @@ impl Calls for UnderWay {
 struct View {
     governor: Arc<Governor>,
     tasks: Arc<Tasks>,
+    guard: Arc<Guard>,
 }
 
 impl Outlook for View {
@@ -224,6 +233,10 @@ impl Outlook for View {
             report: view.report,
             prices: self.tasks.prices(),
         }
+    }
+
+    fn write_path(&self) -> write_path::View {
+        self.guard.view()
     }
 }
 

@@ -17,7 +17,7 @@ pub use answers::{
 };
 pub use create::{CreateBody, Edited, Edits, Lifecycle, OnTimeout};
 pub use labels::{LabelNames, Labels, MANAGED_BY};
-pub use lease::{LeaseBody, LeaseDefaults};
+pub use lease::{Held, LeaseBody, LeaseDefaults};
 pub use small::{ConnectBody, RefreshBody, RollbackBody, SnapshotBody, TimeoutBody};
 pub use splice::{MAX_DEPTH, Malformed, set_members};
 

@@ -4,6 +4,7 @@ pub mod activity;
 pub mod api;
 pub mod client;
 mod credential;
+pub mod guard;
 pub mod outcome;
 pub mod profile;
 pub mod settings;

@@ -89,11 +89,12 @@ impl Deeds {
     }
 
     /// Tries once to kill the condemned entry of `marker`; joins a try that is under way. The try goes on in a task of
-    /// its own whoever waits.
-    pub async fn kill(self: &Arc<Self>, marker: &Marker) {
+    /// its own whoever waits. Returns the end, if it came to one.
+    pub async fn kill(self: &Arc<Self>, marker: &Marker) -> Option<Ended> {
         let mut done = self.start_kill(marker);
         // An error means that the try has ended: its sender is gone.
         while done.changed().await.is_ok() {}
+        *done.borrow()
     }
 
     /// How many kills are under way in this process.
@@ -102,19 +103,22 @@ impl Deeds {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Starts a try, or finds the one under way; what is returned closes when the try has ended.
-    pub fn start_kill(self: &Arc<Self>, marker: &Marker) -> watch::Receiver<()> {
+    /// Starts a try, or finds the one under way; what is returned closes when the try is over, and then shows the end that
+    /// was written down, if there was one.
+    pub fn start_kill(self: &Arc<Self>, marker: &Marker) -> watch::Receiver<Option<Ended>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(done) = running.get(marker) {
             return done.clone();
         }
-        let (ends, done) = watch::channel(());
+        let (ends, done) = watch::channel(None);
         running.insert(marker.clone(), done.clone());
         let (deeds, marker) = (Arc::clone(self), marker.clone());
         tokio::spawn(async move {
-            let outcome = deeds.try_once(&marker).await;
-            if let Err(error) = outcome {
-                tracing::warn!(%marker, %error, "a kill could not be written down; it is tried again");
+            match deeds.try_once(&marker).await {
+                Ok(ended) => drop(ends.send_replace(ended)),
+                Err(error) => {
+                    tracing::warn!(%marker, %error, "a kill could not be written down; it is tried again");
+                }
             }
             deeds.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&marker);
             drop(ends);
@@ -131,10 +135,9 @@ impl Deeds {
         }
     }
 
-    async fn try_once(&self, marker: &Marker) -> Result<(), LedgerError> {
-        let Some(entry) = self.ledger.entry(marker).await? else { return Ok(()) };
-        let (State::Killing(_) | State::Quarantined(_)) = entry.state else { return Ok(()) };
-        let Some(sandbox) = &entry.sandbox else { return Ok(()) };
+    async fn try_once(&self, marker: &Marker) -> Result<Option<Ended>, LedgerError> {
+        let Some(entry) = self.ledger.condemned(marker).await? else { return Ok(None) };
+        let Some(sandbox) = &entry.sandbox else { return Ok(None) };
         let credential = self.credential(marker);
         let (report, why) = self.attempt(sandbox, &credential).await;
         let after = self.ledger.kill_tried(marker, report, &why).await?;
@@ -145,7 +148,7 @@ impl Deeds {
             self.metrics.killed(result(&entry, after));
             log_progress(&entry, after, &why);
         }
-        Ok(())
+        Ok(after.as_ref().and_then(ended))
     }
 
     fn credential(&self, marker: &Marker) -> Credential {
@@ -155,7 +158,7 @@ impl Deeds {
 
     /// One try: what came of it, and in words.
     async fn attempt(&self, sandbox: &SandboxId, credential: &Credential) -> (KillReport, String) {
-        match self.cube.delete(sandbox, credential).await {
+        match self.cube.delete(self.cube.guard().delete().await, sandbox, credential).await {
             Killed::Proof(proof) => (KillReport::Proof(proof), proof.name().to_owned()),
             Killed::Wait(wait) => (KillReport::Wait(wait), "Cube asked to wait".to_owned()),
             Killed::Paused => self.wake_and_delete(sandbox, credential).await,
@@ -169,10 +172,10 @@ impl Deeds {
         let Ok(_awake) = self.wakes.acquire().await else {
             return (KillReport::Failed, "the budget of wake-ups is closed".to_owned());
         };
-        if let Err(why) = self.cube.wake(sandbox, credential).await {
+        if let Err(why) = self.cube.wake(self.cube.guard().wake().await, sandbox, credential).await {
             return (KillReport::Failed, why);
         }
-        match self.cube.delete(sandbox, credential).await {
+        match self.cube.delete(self.cube.guard().delete().await, sandbox, credential).await {
             Killed::Proof(proof) => self.confirm_woken(sandbox, credential, proof).await,
             Killed::Wait(wait) => (KillReport::Wait(wait), "Cube asked to wait".to_owned()),
             Killed::Paused => (KillReport::Failed, "it refuses to go even after it was woken".to_owned()),
@@ -218,7 +221,9 @@ impl Deeds {
 
     async fn until_ended(self: &Arc<Self>, marker: &Marker) -> Result<Ended, LedgerError> {
         loop {
-            self.kill(marker).await;
+            if let Some(ended) = self.kill(marker).await {
+                return Ok(ended);
+            }
             // Without its record: the create that made the sandbox was settled, and goes on with the kill.
             let Some(entry) = self.ledger.entry(marker).await? else { return Ok(Ended::Pending) };
             if let Some(ended) = ended(&entry) {

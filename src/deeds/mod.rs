@@ -34,7 +34,7 @@ pub struct Deeds {
     wakes: Semaphore,
     client_wait: Duration,
     /// Kills under way in this process, by marker.
-    running: Mutex<HashMap<Marker, watch::Receiver<()>>>,
+    running: Mutex<HashMap<Marker, watch::Receiver<Option<Ended>>>>,
     /// With whose credential a condemned sandbox may be killed, where Cube wants one and the warden has none. Memory only.
     credentials: Mutex<HashMap<Marker, kill::Lent>>,
     /// Numbers what is lent.

@@ -1,10 +1,11 @@
 //! Taking a slot: the check and the hold are one commit.
 
-use super::{Decision, IdempotencyKey, LeasePlan, Ledger, LedgerError, OwnerClaim, found};
+use super::{ATTEMPTS, Decision, IdempotencyKey, LeasePlan, Ledger, LedgerError, OwnerClaim, found};
 use crate::ids::{Bucket, Marker, OwnerId, TenantName};
 use crate::rules::entry::{Entry, Origin, Shape, State, generation_after};
 use crate::store::Committed;
 use crate::store::schema::{Key, Set};
+use crate::time::UnixMillis;
 
 /// How many may be held; `None`: counted, not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,9 +72,72 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails. Asking again with the same marker is safe: the slot is taken once.
     pub async fn reserve(&self, ask: &Ask, limits: Limits) -> Result<Reserved, LedgerError> {
-        let now = self.now().await?;
+        self.take(ask, limits, |reserved, _now| reserved).await
+    }
+
+    /// [`reserve`](Self::reserve) and [`dispatch`](Self::dispatch) in one commit, for a create that goes upstream as soon as
+    /// it has its slot: after this a byte may go.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails: it may stand there as dispatched all the same, and nothing was sent.
+    ///
+    /// # Panics
+    /// Never: what is reserved can be dispatched.
+    pub async fn reserve_dispatched(&self, ask: &Ask, limits: Limits) -> Result<Reserved, LedgerError> {
+        let timing = self.settings.timing;
+        let dispatched = |reserved: Entry, now| {
+            reserved.dispatch(now, &timing).expect("an entry that is reserved can be dispatched")
+        };
+        self.take(ask, limits, dispatched).await
+    }
+
+    async fn take(
+        &self,
+        ask: &Ask,
+        limits: Limits,
+        ready: impl Fn(Entry, UnixMillis) -> Entry,
+    ) -> Result<Reserved, LedgerError> {
+        for _ in 0..ATTEMPTS {
+            let (now, until) = self.time().await?;
+            let entry = ready(self.reserved(ask, now), now);
+            let mut batch = found(&entry);
+            batch.until = until;
+            batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
+            batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
+            if let Some(key) = &ask.key {
+                key.claim_in(&mut batch, &ask.marker, now);
+            }
+            if let Some((claim, plan)) = &ask.lease {
+                claim.take_in(&mut batch, &entry, plan);
+            }
+            batch.log.push(Decision::about(&entry, "admitted", "slot taken").at(now).encode());
+            match self.write(batch).await? {
+                Committed::Done(version) => {
+                    self.memory.wrote(&entry, version);
+                    return Ok(Reserved::Slot(Box::new(entry)));
+                }
+                Committed::Full { set, held } => {
+                    let limit_of = if set == Set::AllSlots { FullWhere::Global } else { FullWhere::Bucket };
+                    return Ok(Reserved::Full(Full { limit_of, held }));
+                }
+                Committed::Moved => match self.entry(&ask.marker).await? {
+                    // The reply to an earlier attempt was lost: it is ours already.
+                    Some(ours) if ours.state == entry.state => return Ok(Reserved::Slot(Box::new(ours))),
+                    // It was, and its time is over.
+                    Some(_) => break,
+                    None if ask.key.is_some() || ask.lease.is_some() => return Ok(Reserved::Taken),
+                    // It was later than this process knew, and now it knows.
+                    None => {}
+                },
+            }
+        }
+        Err(LedgerError::Contended(Key::Entry(ask.marker.clone()).to_string()))
+    }
+
+    /// A slot that is asked for, as it will be held.
+    fn reserved(&self, ask: &Ask, now: UnixMillis) -> Entry {
         let last = ask.lease.as_ref().and_then(|(claim, _)| claim.last);
-        let entry = Entry {
+        Entry {
             marker: ask.marker.clone(),
             upstream: self.settings.upstream.clone(),
             bucket: ask.bucket.clone(),
@@ -104,29 +168,6 @@ impl Ledger {
             operations: Vec::new(),
             state: State::Reserved,
             due: Some(now.plus(self.settings.timing.reserved)),
-        };
-        let mut batch = found(&entry);
-        batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
-        batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
-        if let Some(key) = &ask.key {
-            key.claim_in(&mut batch, &ask.marker, now);
-        }
-        if let Some((claim, plan)) = &ask.lease {
-            claim.take_in(&mut batch, &entry, plan);
-        }
-        batch.log.push(Decision::about(&entry, "admitted", "slot taken").at(now).encode());
-        match self.write(batch).await? {
-            Committed::Done(_) => Ok(Reserved::Slot(Box::new(entry))),
-            Committed::Full { set, held } => {
-                let limit_of = if set == Set::AllSlots { FullWhere::Global } else { FullWhere::Bucket };
-                Ok(Reserved::Full(Full { limit_of, held }))
-            }
-            Committed::Moved => match self.entry(&ask.marker).await? {
-                // The reply to an earlier attempt was lost: it is ours already.
-                Some(entry) => Ok(Reserved::Slot(Box::new(entry))),
-                None if ask.key.is_some() || ask.lease.is_some() => Ok(Reserved::Taken),
-                None => Err(LedgerError::Contended(Key::Entry(ask.marker.clone()).to_string())),
-            },
         }
     }
 }

@@ -124,6 +124,15 @@ pub(super) fn seal_in(batch: &mut Batch, old: &Entry, new: &Entry, now: UnixMill
 }
 
 impl Ledger {
+    /// A new name for a lease.
+    ///
+    /// # Panics
+    /// Never: sixteen random bytes are a lease id.
+    #[must_use]
+    pub fn new_lease_id(&self) -> LeaseId {
+        LeaseId::new(&self.chance.hex(16)).expect("thirty-two hexadecimal digits are a lease id")
+    }
+
     /// What an owner holds; and whether the lease id that a caller presents may act at all.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The single accounting authority, in the domain's verbs.
 //!
-//! Each verb is the same three lines: read a snapshot, apply a rule, commit if nothing moved; else again.
+//! Each verb is the same three lines: read a snapshot, apply a rule, commit if nothing moved; else again. What the verb
+//! before has just read or written is such a snapshot, too (`memory`).
 //! Must stay true: a slot is taken in the same commit that checks the limit, and given back only by a rule that saw proof;
 //! what a verb returns is durable. Deliberately absent: Cube, HTTP, waiting for anybody (the callers wait).
 
@@ -12,12 +13,12 @@ mod instances;
 mod inventory;
 mod kill;
 mod lease;
+mod memory;
 mod objects;
 mod operations;
 mod settle;
 mod views;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -30,12 +31,13 @@ pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
 pub use kill::{Condemned, KillReport};
 pub use lease::{Acquired, ByHolder, Holding, LeasePlan, OwnerClaim};
+pub use memory::Known;
 pub use operations::{Began, Beginning};
 pub use views::{BucketCounts, CHARGED, Counts};
 
 pub use crate::store::Sharing;
 
-use crate::ids::{Bucket, InstanceId, LeaseId, LedgerId, Marker, OwnerId, SandboxId, UpstreamName};
+use crate::ids::{InstanceId, LedgerId, Marker, UpstreamName};
 use crate::rules::entry::{Entry, Timing};
 use crate::store::schema::{self, Key, Meta, Set};
 use crate::store::{Appointment, Batch, Committed, Record, Snapshot, Store, StoreError, UNREADABLE, Version};
@@ -80,17 +82,6 @@ pub struct Settings {
     pub timing: Timing,
 }
 
-/// What this process remembers of a sandbox, for the time when the store cannot be asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Where it is counted.
-    pub bucket: Bucket,
-    /// Whose it is.
-    pub owner: OwnerId,
-    /// The end that was granted when it was last seen.
-    pub deadline: Option<UnixMillis>,
-}
-
 /// The accounting authority of one warden.
 #[derive(Debug)]
 pub struct Ledger {
@@ -99,7 +90,8 @@ pub struct Ledger {
     id: LedgerId,
     instance: InstanceId,
     chance: Chance,
-    known: Mutex<HashMap<SandboxId, Known>>,
+    memory: memory::Memory,
+    unsent: Mutex<Vec<Marker>>,
     notes: Mutex<decisions::Notes>,
     work: Notify,
     /// Why the last write failed; a store that can be read but not written is of no use to anybody.
@@ -136,7 +128,8 @@ impl Ledger {
             id,
             instance,
             chance,
-            known: Mutex::default(),
+            memory: memory::Memory::default(),
+            unsent: Mutex::default(),
             notes: Mutex::default(),
             work: Notify::new(),
             write_error: Mutex::default(),
@@ -176,15 +169,6 @@ impl Ledger {
         Marker::new(&self.chance.hex(16)).expect("sixteen bytes are thirty-two hexadecimal digits")
     }
 
-    /// A new name for a lease.
-    ///
-    /// # Panics
-    /// Never: sixteen random bytes are a lease id.
-    #[must_use]
-    pub fn new_lease_id(&self) -> LeaseId {
-        LeaseId::new(&self.chance.hex(16)).expect("thirty-two hexadecimal digits are a lease id")
-    }
-
     /// Random seconds for `Retry-After`.
     #[must_use]
     pub fn jitter(&self, below: u64) -> u64 {
@@ -215,12 +199,6 @@ impl Ledger {
         self.work.notify_one();
     }
 
-    /// What this process remembers of a sandbox; for the time when the store cannot be asked.
-    #[must_use]
-    pub fn known(&self, sandbox: &SandboxId) -> Option<Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(sandbox).cloned()
-    }
-
     /// Why the last write failed; `None` once one has succeeded.
     #[must_use]
     pub fn write_error(&self) -> Option<String> {
@@ -231,51 +209,45 @@ impl Ledger {
     async fn write(&self, batch: Batch) -> Result<Committed, StoreError> {
         let committed = self.store.commit(batch).await;
         let error = committed.as_ref().err().map(ToString::to_string);
+        if error.is_some() {
+            self.memory.doubt();
+        }
         *self.write_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
         committed
     }
 
-    fn remember(&self, entry: &Entry) {
-        let Some(sandbox) = &entry.sandbox else { return };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if entry.usable() {
-            let seen =
-                Known { bucket: entry.bucket.clone(), owner: entry.owner.clone(), deadline: entry.deadline };
-            known.insert(sandbox.clone(), seen);
-        } else {
-            known.remove(sandbox);
-        }
-    }
-
     /// Reads the entry of `marker`, applies `rule`, commits if nothing moved; else again. `None` if there is no entry.
+    /// What this process has in hand is taken first, as if it had just been read; but only what is written may rest on it.
     async fn change<R>(
         &self,
         marker: &Marker,
         rule: impl Fn(Entry, UnixMillis) -> Step<R>,
     ) -> Result<Option<R>, LedgerError> {
-        let key = Key::Entry(marker.clone());
+        let mut in_hand = self.in_hand(marker);
         for _ in 0..ATTEMPTS {
-            let Snapshot { now, records } = self.store.read(std::slice::from_ref(&key)).await?;
-            let Some((entry, version)) = entry_in(&key, &records[0])? else { return Ok(None) };
-            let (next, decision, answer) = match rule(entry.clone(), now) {
+            let seen = if in_hand.is_some() { in_hand.take() } else { self.look(marker).await? };
+            let Some(seen) = seen else { return Ok(None) };
+            let (next, decision, answer) = match rule(seen.entry.clone(), seen.now) {
+                Step::Keep(_) if seen.until.is_some() => continue,
                 Step::Keep(answer) => return Ok(Some(answer)),
                 Step::Write(next, decision, answer) => (*next, decision, answer),
             };
-            let mut batch = rewrite(&entry, version, &next);
-            lease::seal_in(&mut batch, &entry, &next, now);
-            batch.log.extend(decision.map(|decision| decision.at(now).encode()));
+            let mut batch = rewrite(&seen.entry, seen.version, &next);
+            batch.until = seen.until;
+            lease::seal_in(&mut batch, &seen.entry, &next, seen.now);
+            batch.log.extend(decision.map(|decision| decision.at(seen.now).encode()));
             if self.commit(batch, &next).await? {
                 return Ok(Some(answer));
             }
         }
-        Err(LedgerError::Contended(key.to_string()))
+        Err(LedgerError::Contended(Key::Entry(marker.clone()).to_string()))
     }
 
     /// Commits a batch that leads to `entry`; false if something had moved.
     async fn commit(&self, batch: Batch, entry: &Entry) -> Result<bool, LedgerError> {
         match self.write(batch).await? {
-            Committed::Done(_) => {
-                self.remember(entry);
+            Committed::Done(version) => {
+                self.memory.wrote(entry, version);
                 Ok(true)
             }
             // No batch that comes here asks for room, so `Full` does not occur; it would be no success either.
@@ -288,25 +260,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails or the record is corrupt.
     pub async fn entry(&self, marker: &Marker) -> Result<Option<Entry>, LedgerError> {
-        let key = Key::Entry(marker.clone());
-        let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
-        Ok(entry_in(&key, &snapshot.records[0])?.map(|(entry, _)| entry))
-    }
-
-    /// The entry of a sandbox, dead ones included while their tombstone stands.
-    ///
-    /// # Errors
-    /// [`LedgerError`] if the store fails or a record is corrupt.
-    pub async fn find(&self, sandbox: &SandboxId) -> Result<Option<Entry>, LedgerError> {
-        let key = Key::Sandbox(sandbox.clone());
-        let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
-        let Some(marker) = marker_in(&key, &snapshot.records[0])? else { return Ok(None) };
-        // An entry of another Cube is not this one's sandbox, whatever its id.
-        let entry = self.entry(&marker).await?.filter(|entry| self.is_here(entry));
-        if let Some(entry) = &entry {
-            self.remember(entry);
-        }
-        Ok(entry)
+        Ok(self.look(marker).await?.map(|seen| seen.entry))
     }
 }
 

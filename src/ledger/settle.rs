@@ -1,5 +1,8 @@
 //! A create on its way: dispatched, then done, refused or lost.
 
+use std::sync::PoisonError;
+
+use super::memory::Seen;
 use super::{Decision, Ledger, LedgerError, Step, entry_in, erase, marker_in, rewrite};
 use crate::ids::Marker;
 use crate::rules::entry::{Actor, Birth, Entry, State, Unfit};
@@ -9,6 +12,15 @@ use crate::time::UnixMillis;
 
 /// How many entries are read at once where all must be looked at.
 pub(super) const PAGE: usize = 500;
+/// Creates that were not sent and may hold a slot, at most.
+const MOST_UNSENT: usize = 1024;
+
+/// Where a sandbox is born: its entry, and who has its name so far.
+struct Birthplace {
+    seen: Seen,
+    name_version: Version,
+    displaced: Option<(Entry, Version)>,
+}
 
 impl Ledger {
     /// reserved → dispatched. Only after this may a byte go upstream.
@@ -70,35 +82,52 @@ impl Ledger {
         birth: &Birth,
         rule: impl Fn(Entry, UnixMillis) -> Result<Entry, Unfit>,
     ) -> Result<Option<Entry>, LedgerError> {
-        let keys = [Key::Entry(marker.clone()), Key::Sandbox(birth.sandbox.clone())];
+        let name = Key::Sandbox(birth.sandbox.clone());
+        // The create's own answer mostly comes first: its entry is in hand, and nobody has the name yet.
+        let mut in_hand =
+            self.in_hand(marker).map(|seen| Birthplace { seen, name_version: 0, displaced: None });
         for _ in 0..super::ATTEMPTS {
-            let Snapshot { now, records } = self.store.read(&keys).await?;
-            let Some((entry, version)) = entry_in(&keys[0], &records[0])? else { return Ok(None) };
-            let Ok(next) = rule(entry.clone(), now) else { return Ok(Some(entry)) };
-            let displaced = match marker_in(&keys[1], &records[1])?.filter(|other| other != marker) {
-                Some(other) => self.versioned(&other).await?,
-                None => None,
+            let place = if in_hand.is_some() {
+                in_hand.take()
+            } else {
+                self.look_at_birthplace(marker, &name).await?
             };
-            let next = inherit(next, displaced.as_ref().map(|(other, _)| other), now);
-            let mut batch = rewrite(&entry, version, &next);
-            batch.expect.push((keys[1].clone(), records[1].version));
-            batch.put.push((keys[1].clone(), marker.as_str().into()));
+            let Some(Birthplace { seen, name_version, displaced }) = place else { return Ok(None) };
+            let next = match rule(seen.entry.clone(), seen.now) {
+                Ok(next) => inherit(next, displaced.as_ref().map(|(other, _)| other), seen.now),
+                Err(_) if seen.until.is_some() => continue,
+                Err(_) => return Ok(Some(seen.entry)),
+            };
+            let mut batch = rewrite(&seen.entry, seen.version, &next);
+            batch.until = seen.until;
+            batch.expect.push((name.clone(), name_version));
+            batch.put.push((name.clone(), marker.as_str().into()));
             if let Some((other, version)) = &displaced {
                 displace(other, *version, &mut batch);
             }
             let decision = Decision::about(&next, next.state.name(), "the sandbox exists");
-            batch.log.push(decision.at(now).encode());
+            batch.log.push(decision.at(seen.now).encode());
             if self.commit(batch, &next).await? {
                 return Ok(Some(next));
             }
         }
-        Err(LedgerError::Contended(keys[0].to_string()))
+        Err(LedgerError::Contended(Key::Entry(marker.clone()).to_string()))
     }
 
-    async fn versioned(&self, marker: &Marker) -> Result<Option<(Entry, Version)>, LedgerError> {
-        let key = Key::Entry(marker.clone());
-        let snapshot = self.store.read(std::slice::from_ref(&key)).await?;
-        entry_in(&key, &snapshot.records[0])
+    async fn look_at_birthplace(
+        &self,
+        marker: &Marker,
+        name: &Key,
+    ) -> Result<Option<Birthplace>, LedgerError> {
+        let keys = [Key::Entry(marker.clone()), name.clone()];
+        let Snapshot { now, records } = self.store.read(&keys).await?;
+        let Some((entry, version)) = entry_in(&keys[0], &records[0])? else { return Ok(None) };
+        let displaced = match marker_in(name, &records[1])?.filter(|other| other != marker) {
+            Some(other) => self.versioned(&other).await?,
+            None => None,
+        };
+        let seen = Seen { entry, version, now, until: None };
+        Ok(Some(Birthplace { seen, name_version: records[1].version, displaced }))
     }
 
     /// reserved, dispatched → refused: Cube definitely did not make it, or it was never sent. The slot is back at once.
@@ -115,6 +144,34 @@ impl Ledger {
             Err(_) => Step::Keep(()),
         })
         .await?;
+        Ok(())
+    }
+
+    /// A create was not sent, because nobody knows whether its slot was taken. Whatever it holds is given back by a task.
+    /// Of a long outage only the first matter: these were on their way when it began.
+    pub fn never_sent(&self, marker: &Marker) {
+        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        if unsent.len() < MOST_UNSENT {
+            unsent.push(marker.clone());
+        }
+        drop(unsent);
+        self.wake();
+    }
+
+    /// Gives back the slots of creates that were not sent.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails; those that are left are remembered.
+    pub async fn give_back(&self) -> Result<(), LedgerError> {
+        let last = || self.unsent.lock().unwrap_or_else(PoisonError::into_inner).last().cloned();
+        while let Some(marker) = last() {
+            match self.refused(&marker, "it was not sent").await {
+                Err(error) if !error.is_corrupt() => return Err(error),
+                // What cannot be read is reported by whoever looks at what is due.
+                Ok(()) | Err(_) => {}
+            }
+            self.unsent.lock().unwrap_or_else(PoisonError::into_inner).retain(|unsent| *unsent != marker);
+        }
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Reading the ledger for answers, metrics and tasks. Changes nothing.
 
 use super::settle::PAGE;
-use super::{Ledger, LedgerError, entry_in, lease, marker_in};
+use super::{Ledger, LedgerError, Sharing, entry_in, lease, marker_in};
 use crate::ids::{Bucket, Marker, SandboxId};
 use crate::rules::entry::Entry;
 use crate::store::schema::{Key, Set};
@@ -89,6 +89,25 @@ impl Ledger {
         Ok((entries, corrupt))
     }
 
+    /// How many entries of this warden's Cube are condemned and not quarantined. Where several Cubes share the ledger and very many
+    /// stand, a page of them speaks for all.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn killing_here(&self) -> Result<u64, LedgerError> {
+        let set = Set::AllState("killing");
+        let all = self.store.sizes(std::slice::from_ref(&set)).await?.first().copied().unwrap_or_default();
+        if all == 0 || self.sharing() == Sharing::OneProcess {
+            return Ok(all);
+        }
+        let markers = self.markers(&set).await?;
+        let page = &markers[..markers.len().min(PAGE)];
+        let (entries, _) = self.entries(page).await?;
+        let here = entries.iter().filter(|entry| self.is_here(entry)).count();
+        let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+        Ok(count(markers.len()) * count(here) / count(page.len()).max(1))
+    }
+
     /// Live entries that are paused, in these buckets (`None`: anywhere).
     ///
     /// # Errors
@@ -146,6 +165,9 @@ impl Ledger {
             found.extend(
                 markers.into_iter().map(|marker| marker.and_then(|marker| by_marker.remove(&marker))),
             );
+        }
+        for entry in found.iter().flatten().filter(|entry| self.is_here(entry)) {
+            self.memory.know(entry);
         }
         Ok(found)
     }

@@ -188,6 +188,10 @@ impl Store for Embedded {
         Ok(Snapshot { now: self.shared.now(), records })
     }
 
+    fn clock(&self) -> Option<UnixMillis> {
+        Some(self.shared.now())
+    }
+
     async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError> {
         self.look(|read| tables::members(read, &set.to_string(), after, most))
     }

@@ -56,6 +56,8 @@ pub struct Appointment {
 /// Everything that one commit does, all or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
+    /// The ledger's clock must not be past this: what was decided without asking it must not rest on a time long gone.
+    pub until: Option<UnixMillis>,
     /// These records must still have these versions.
     pub expect: Vec<(Key, Version)>,
     /// These sets must hold fewer members than that (asked before anything joins).
@@ -79,7 +81,7 @@ pub struct Batch {
 pub enum Committed {
     /// Durable, with this sequence.
     Done(Version),
-    /// A record had moved: read again. Nothing was written.
+    /// A record had moved, or it was too late: read again. Nothing was written.
     Moved,
     /// A set had no room. Nothing was written.
     Full {
@@ -132,6 +134,10 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Unavailable`].
     async fn read(&self, keys: &[Key]) -> Result<Snapshot, StoreError>;
+
+    /// The ledger's clock as far as it is known without asking: never less than it has shown, and no more ahead of it than
+    /// clocks drift in half a minute; but it may be behind (see [`Batch::until`]). `None`: it must be asked.
+    fn clock(&self) -> Option<UnixMillis>;
 
     /// Up to `most` members of a set in their order, after `after`.
     ///

@@ -10,23 +10,22 @@
 //! Deliberately absent: a scan of the key space (but once, bounded, when it is opened), and time limits on keys.
 
 mod address;
+mod clock;
 mod hints;
 mod link;
 mod names;
 mod opening;
 mod scripts;
 
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::AcqRel;
-
 use async_trait::async_trait;
+use std::fmt;
 use tokio::sync::watch;
 
 pub use self::address::{Address, BadAddress};
+pub use self::clock::Time;
 pub use self::opening::OpenError;
 
+use self::clock::LedgerClock;
 use self::hints::Hints;
 use self::link::{Again, Link};
 use self::names::Names;
@@ -34,24 +33,14 @@ use self::scripts::Scripts;
 use super::schema::{Key, Set};
 use super::settings;
 use super::{Batch, Committed, Logged, Record, Sharing, Snapshot, Store, StoreError, UNREADABLE};
-use crate::time::{Clock, UnixMillis};
-
-/// Whose clock the ledger goes by.
-pub enum Time {
-    /// The server's: the same for all wardens.
-    OfRedis,
-    /// This one: tests own the time.
-    Of(Arc<dyn Clock>),
-}
+use crate::time::UnixMillis;
 
 /// The shared store.
 pub struct Redis {
     link: Link,
     scripts: Scripts,
     names: Names,
-    time: Time,
-    /// The greatest time this process was shown.
-    seen: AtomicU64,
+    clock: LedgerClock,
     hints: Hints,
 }
 
@@ -66,15 +55,7 @@ impl Redis {
         let names = Names::new(&settings.ledger);
         let hints = Hints::listen(address.clone(), names.channel());
         let link = Link::new(address);
-        Ok(Self { link, scripts: Scripts::new(), names, time, seen: AtomicU64::new(0), hints })
-    }
-
-    /// The time to be given to a script: empty if it is to ask Redis.
-    fn given(&self) -> String {
-        match &self.time {
-            Time::OfRedis => String::new(),
-            Time::Of(clock) => clock.now().0.to_string(),
-        }
+        Ok(Self { link, scripts: Scripts::new(), names, clock: LedgerClock::new(time), hints })
     }
 
     fn names_of(&self, keys: &[Key]) -> Vec<String> {
@@ -85,10 +66,13 @@ impl Redis {
 #[async_trait]
 impl Store for Redis {
     async fn read(&self, keys: &[Key]) -> Result<Snapshot, StoreError> {
-        let read = self.scripts.read(&self.names.head(), &self.names_of(keys), &self.given());
+        let read = self.scripts.read(&self.names.head(), &self.names_of(keys), &self.clock.given());
         let (now, records) = read.ask(&self.link).await?;
-        let now = UnixMillis(self.seen.fetch_max(now, AcqRel).max(now));
-        Ok(Snapshot { now, records })
+        Ok(Snapshot { now: self.clock.answered(now), records })
+    }
+
+    fn clock(&self) -> Option<UnixMillis> {
+        self.clock.unasked()
     }
 
     async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError> {
@@ -115,8 +99,9 @@ impl Store for Redis {
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
-        let commit = self.scripts.commit(&self.names, &batch, &self.given(), self.hints.own_name());
-        let committed = commit.ask(&self.link).await?;
+        let commit = self.scripts.commit(&self.names, &batch, &self.clock.given(), self.hints.own_name());
+        let (committed, now) = commit.ask(&self.link).await?;
+        now.map(|now| self.clock.answered(now));
         if matches!(committed, Committed::Done(_)) && !batch.leave.is_empty() {
             // Those who wait here need not wait for the hint to come round.
             self.hints.tell();
@@ -181,14 +166,5 @@ impl fmt::Debug for Redis {
     /// Without the address, which may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis").field("names", &self.names).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OfRedis => "OfRedis",
-            Self::Of(_) => "Of(..)",
-        })
     }
 }

@@ -79,6 +79,8 @@ impl Tasks {
         self.metrics.leads(leads == Leads::Yes);
         self.view_mut(|view| view.leads = leads == Leads::Yes);
         if leads == Leads::No {
+            // The leader's list is not seen here: whatever this process remembers is looked up.
+            self.ledger.forget_ended(&[]).await?;
             return Ok(Cycle::NotLeading);
         }
         let watch = Stopwatch::start();

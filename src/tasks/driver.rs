@@ -76,6 +76,18 @@ impl Tasks {
         Ok(())
     }
 
+    /// Tells the guard of the write path how many condemned sandboxes stand.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails; the guard goes by what it knew.
+    pub async fn tick_write_path(&self) -> Result<(), LedgerError> {
+        let backlog = self.ledger.killing_here().await;
+        // Told also without a new number: it lets time pass.
+        let guard = self.cube.guard();
+        guard.counted(*backlog.as_ref().unwrap_or(&guard.view().backlog));
+        backlog.map(drop)
+    }
+
     /// Finds out what this Cube can do, by harmless questions: those that had no answer yet.
     pub async fn learn(&self) {
         for probe in [Probe::TimeoutOfNobody, Probe::DeleteOfNobody] {
@@ -93,6 +105,7 @@ impl Tasks {
                 self.run_collector(),
                 self.run_health(),
                 self.run_notes(),
+                self.run_write_path(),
                 self.run_beats()
             );
         };
@@ -157,6 +170,14 @@ impl Tasks {
                 tracing::info!(up, "Cube came or went");
             }
             self.clock.sleep(HEALTH).await;
+        }
+    }
+
+    async fn run_write_path(&self) {
+        loop {
+            let outcome = self.tick_write_path().await;
+            self.note_ledger(outcome);
+            self.clock.sleep(DUE).await;
         }
     }
 

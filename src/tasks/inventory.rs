@@ -81,6 +81,8 @@ impl Tasks {
             self.ledger.observed(&subjects[at].marker, item.activity(began), began).await?;
         }
         let not_charged = self.reconcile(&rules, unknown, began).await?;
+        let ids: Vec<SandboxId> = shown.iter().map(|(id, _)| id.clone()).collect();
+        self.ledger.forget_ended(&ids).await?;
         let shown: listing::Shown = shown.into_iter().collect();
         survey::fill_in(&mut subjects, &by_list);
         let vanished = survey::vanished(&subjects, &shown, began);

@@ -119,6 +119,8 @@ labels!(
         Allow = "allow",
         /// It may not.
         Refuse = "refuse",
+        /// It may not, and so nothing else: it was asked for by a holder that was overtaken.
+        Fenced = "fenced",
         /// Not now.
         Later = "later",
         /// A claim was given up; it may end once nobody has one and nothing keeps it.
@@ -248,5 +250,40 @@ labels!(
         Failed = "failed",
         /// The queue was full.
         Lost = "lost",
+    }
+);
+labels!(
+    /// What an upstream write is for, in the order of the lanes.
+    WriteLane {
+        /// The end of a sandbox.
+        Delete = "delete",
+        /// A timeout, a refresh.
+        Renew = "renew",
+        /// Connect, resume, pause, and other changes of what exists.
+        Connect = "connect",
+        /// A new sandbox.
+        Create = "create",
+    }
+);
+labels!(
+    /// Which breaker.
+    BreakerPath {
+        /// That of creates.
+        Create = "create",
+        /// That of deletes.
+        Delete = "delete",
+    }
+);
+labels!(
+    /// How a breaker moved.
+    BreakerMove {
+        /// It opened: writes fail.
+        Opened = "opened",
+        /// A probe went.
+        Probed = "probed",
+        /// The probe came to nothing.
+        ProbeFailed = "probe_failed",
+        /// It closed: the probe was done.
+        Closed = "closed",
     }
 );

@@ -16,6 +16,10 @@ use prometheus::{
     TextEncoder,
 };
 
+mod writes;
+
+pub use writes::WriteGauges;
+
 use super::labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Reconciled};
 use crate::ids::OTHER;
 use crate::verdict::Reason;
@@ -150,6 +154,26 @@ metrics! {
     events_total: IntCounterVec ["event"],
     /// Events for the webhook, by what became of them.
     webhook_deliveries_total: IntCounterVec ["result"],
+    /// The breaker of creates and that of deletes: 0 closed, 1 half-open, 2 open.
+    breaker_state: IntGaugeVec ["path"],
+    /// How often a breaker opened, probed, or closed.
+    breaker_changes_total: IntCounterVec ["path", "change"],
+    /// Writes to Cube at once, at most, now.
+    write_limit: IntGauge [],
+    /// Writes to Cube on their way.
+    writes_in_flight: IntGaugeVec ["lane"],
+    /// Writes that wait for a place.
+    writes_waiting: IntGaugeVec ["lane"],
+    /// Condemned sandboxes that stand, without the quarantined ones, when last counted.
+    delete_backlog: IntGauge [],
+    /// Deletes that were confirmed within the last minute.
+    deletes_last_minute: IntGauge [],
+    /// 1 while creates are paid with confirmed deletes.
+    recovering: IntGauge [],
+    /// Running mean of the time that the last few creates took, in milliseconds.
+    create_latency_milliseconds: IntGaugeVec ["bucket"],
+    /// The same over many creates: what is usual.
+    create_latency_usual_milliseconds: IntGaugeVec ["bucket"],
 }
 
 /// The closed sets that other rooms know.
@@ -217,6 +241,7 @@ impl Metrics {
         begin(&metrics.decisions_total, Decision::ALL.iter().map(|decision| [decision.name()]));
         metrics.begin_cycle();
         begin(&metrics.lease_events_total, LeaseEvent::ALL.iter().map(|event| [event.name()]));
+        metrics.begin_writes();
         metrics.name_buckets(buckets.into_iter().chain([OTHER]));
         metrics
     }
@@ -226,7 +251,14 @@ impl Metrics {
         for label in labels {
             begin(&self.refusals_total, Reason::all().map(|reason| [reason.name(), label]));
             begin(&self.admissions_total, [[label]]);
-            for gauge in [&self.waiting, &self.bucket_limit, &self.paused] {
+            let gauges = [
+                &self.waiting,
+                &self.bucket_limit,
+                &self.paused,
+                &self.create_latency_milliseconds,
+                &self.create_latency_usual_milliseconds,
+            ];
+            for gauge in gauges {
                 let _at_zero = gauge.with_label_values(&[label]);
             }
             for state in EntryState::ALL {
@@ -369,6 +401,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::telemetry::labels::{BreakerMove, BreakerPath};
 
     fn metrics() -> Metrics {
         let names = Names { calls: &["create", "delete"], mends: &["v2_create"] };
@@ -436,6 +469,9 @@ mod tests {
         metrics.ungoverned_write();
         metrics.passed();
         metrics.panicked();
+        metrics.breaker_moved(BreakerPath::Delete, BreakerMove::Opened);
+        metrics.set_writes(&WriteGauges { limit: 3, ..WriteGauges::default() });
+        metrics.create_latency("a-strangers/bucket", Duration::from_secs(2), Duration::from_secs(1));
         let found = series(&metrics.render(None));
         assert_eq!(found.keys().cloned().collect::<Vec<_>>(), before);
         assert!((found["cubewarden_reserved_metadata_overwritten_total"] - 2.0).abs() < 0.1);

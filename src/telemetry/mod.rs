@@ -6,7 +6,8 @@ pub mod logs;
 mod metrics;
 
 pub use labels::{
-    AgeClass, Answer, Asker, CallOutcome, CollectReason, Decision, Delivery, DriftKind, EntryState,
-    EventKind, KillResult, LeaseEvent, ListVerdict, Reconciled, ZombieState,
+    AgeClass, Answer, Asker, BreakerMove, BreakerPath, CallOutcome, CollectReason, Decision, Delivery,
+    DriftKind, EntryState, EventKind, KillResult, LeaseEvent, ListVerdict, Reconciled, WriteLane,
+    ZombieState,
 };
-pub use metrics::{BucketGauges, CycleGauges, LedgerGauges, Metrics, Names, Waiting};
+pub use metrics::{BucketGauges, CycleGauges, LedgerGauges, Metrics, Names, Waiting, WriteGauges};

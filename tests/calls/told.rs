@@ -139,11 +139,16 @@ async fn what_cube_did_is_answered_as_cube_did_though_the_ledger_cannot_hear_it(
 }
 
 #[tokio::test]
-async fn a_dispatch_that_was_not_confirmed_gives_its_slot_back_at_once() {
+async fn a_dispatch_that_was_not_confirmed_sends_nothing_and_gives_its_slot_back_at_the_next_look() {
     let (stage, store) = on_a_store().await;
-    store.lose_reply(When::Nth(store.commits() + 2));
+    store.lose_reply(When::Nth(store.commits() + 1));
     refused(&stage.warden.caller().post("/sandboxes", BODY).await, 503, "LEDGER_UNAVAILABLE");
     assert_eq!(stage.created().len(), 0, "nothing was sent");
+    assert_eq!(stage.states().await, ["dispatched"]);
+    // The store stays away for one look more.
+    store.unavailable(When::Next(1));
+    assert!(stage.warden.warden.tasks.tick_due().await.is_err());
+    stage.warden.warden.tasks.tick_due().await.unwrap();
     assert_eq!(stage.warden.held().await, 0);
     stage.warden.caller().create(BODY).await;
     stage.balance(1).await;

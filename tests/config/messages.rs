@@ -214,10 +214,6 @@ fn a_variable_that_should_hold_a_key_must_hold_one() {
 #[test]
 fn what_this_version_does_not_have_is_refused_and_not_ignored() {
     check(
-        "[bucket_defaults]\nreuse = true\n[[bucket]]\nnamespace = \"a\"\nenv = \"b\"",
-        "bucket_defaults: reuse is true here: this version does not reuse sandboxes yet; wanted reuse = false",
-    );
-    check(
         "[upstream]\nurl = \"https://cube\"",
         r#"upstream.url = "https://cube": this version reaches Cube by http only; wanted http://"#,
     );
@@ -228,26 +224,6 @@ fn what_this_version_does_not_have_is_refused_and_not_ignored() {
     let unusable =
         with_env("[bucket_defaults]\nreuse = true\nunproven_delete = \"refuse\"", &[]).unwrap_err();
     assert!(unusable.contains("wanted ids = \"qualified\" or unproven_delete = \"defer\""), "{unusable}");
-}
-
-#[test]
-fn what_waits_for_a_later_version_is_told_once_for_each_value_and_defaults_are_not_told() {
-    let told = |text: &str| with_env(text, &[]).unwrap().unheeded();
-    let waits = |what: &str, for_what: &str| {
-        format!("{what} takes effect with {for_what}, which this version does not have yet")
-    };
-    let set = "[collector]\nconfirmations = 3\n[write_path]\nfailures = 5\nmax_writes = 9\nwindow = \"200s\"\n\
-               [bucket_defaults]\nlimit = 3\nretention = \"24h\"\n";
-    let mut expected = [
-        waits("write_path.max_writes = 9", "the write-path guard"),
-        waits("write_path.window = \"200s\"", "the write-path guard"),
-    ];
-    let mut said = told(set);
-    said.sort();
-    expected.sort();
-    assert_eq!(said, expected);
-    assert!(told("").is_empty());
-    assert!(told(include_str!("../../config/cubewarden.toml")).is_empty());
 }
 
 #[test]

@@ -255,6 +255,29 @@ pub(super) async fn time_follows_the_clock_and_never_steps_back(place: Place) {
     assert_eq!(place.now().await, UnixMillis(start.0 + 8));
 }
 
+pub(super) async fn what_is_known_of_the_time_without_asking_is_what_a_read_would_show(place: Place) {
+    let start = place.now().await;
+    assert_eq!(place.store().clock(), Some(start));
+    place.clock.advance(Duration::from_millis(7));
+    assert_eq!(place.store().clock(), Some(UnixMillis(start.0 + 7)));
+    place.clock.set(UnixMillis(start.0 - 1_000));
+    assert_eq!(place.store().clock(), Some(UnixMillis(start.0 + 7)));
+    assert_eq!(place.now().await, UnixMillis(start.0 + 7));
+}
+
+pub(super) async fn a_commit_that_comes_later_than_it_may_writes_nothing(place: Place) {
+    let by = |until: UnixMillis, value: &str| Batch { until: Some(until), ..put(&volume("a"), value) };
+    let start = place.now().await;
+    place.done(by(start, "in time")).await;
+    place.clock.advance(Duration::from_secs(2));
+    assert_eq!(place.commit(by(start, "late")).await, Committed::Moved);
+    // What the ledger's clock has shown stays shown: it is still too late.
+    place.now().await;
+    place.clock.set(UnixMillis(start.0 - 1_000));
+    assert_eq!(place.commit(by(start, "late")).await, Committed::Moved);
+    assert_eq!(place.record(&volume("a")).await.value, b"in time");
+}
+
 pub(super) async fn whoever_waits_for_room_is_told(place: Place) {
     place.done(join(&slots("a/b"), "a")).await;
     let mut changes = place.store().changes();

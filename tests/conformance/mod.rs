@@ -39,6 +39,8 @@ macro_rules! laws_hold_on {
                 laws::the_log_keeps_its_order_and_loses_the_oldest_first
                 laws::bytes_come_back_as_they_were
                 laws::time_follows_the_clock_and_never_steps_back
+                laws::what_is_known_of_the_time_without_asking_is_what_a_read_would_show
+                laws::a_commit_that_comes_later_than_it_may_writes_nothing
                 laws::whoever_waits_for_room_is_told
                 random::random_steps_agree_with_the_model
             }

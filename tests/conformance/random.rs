@@ -109,6 +109,7 @@ impl Plan {
             leave: self.leave.iter().map(place).collect(),
             appointments: self.appoint.iter().map(appointment).collect(),
             log: self.log.clone(),
+            ..Batch::default()
         }
     }
 }

@@ -8,7 +8,7 @@
 mod binary;
 mod crowd;
 mod days;
-mod plain;
+pub(crate) mod plain;
 mod races;
 mod steps;
-mod world;
+pub(crate) mod world;

@@ -20,18 +20,20 @@ struct Content {
     records: BTreeMap<String, Record>,
     sets: BTreeMap<String, BTreeSet<String>>,
     due: BTreeSet<(UnixMillis, String)>,
+    /// The same by member.
+    appointed: BTreeMap<String, UnixMillis>,
     log: BTreeMap<u64, Vec<u8>>,
 }
 
 /// See the head of the file.
-pub(super) struct Plain {
+pub(crate) struct Plain {
     clock: ManualClock,
     content: Mutex<Content>,
     changes: watch::Sender<u64>,
 }
 
 impl Plain {
-    pub(super) fn new(clock: ManualClock) -> Self {
+    pub(crate) fn new(clock: ManualClock) -> Self {
         Self { clock, content: Mutex::default(), changes: watch::Sender::new(0) }
     }
 }
@@ -48,6 +50,9 @@ impl Content {
     }
 
     fn commit(&mut self, batch: Batch) -> Committed {
+        if batch.until.is_some_and(|until| until.0 < self.seen) {
+            return Committed::Moved;
+        }
         if batch.expect.iter().any(|(key, version)| self.record(key).version != *version) {
             return Committed::Moved;
         }
@@ -71,8 +76,13 @@ impl Content {
             self.sets.entry(set.to_string()).or_default().insert(member);
         }
         for moved in batch.appointments {
-            self.due.retain(|(_, member)| *member != moved.member);
-            self.due.extend(moved.is.map(|is| (is, moved.member)));
+            if let Some(was) = self.appointed.remove(&moved.member) {
+                self.due.remove(&(was, moved.member.clone()));
+            }
+            if let Some(is) = moved.is {
+                self.appointed.insert(moved.member.clone(), is);
+                self.due.insert((is, moved.member));
+            }
         }
         for line in batch.log {
             let next = self.log.keys().next_back().map_or(1, |last| last + 1);
@@ -89,6 +99,12 @@ impl Store for Plain {
         content.seen = content.seen.max(self.clock.now().0);
         let records = keys.iter().map(|key| content.record(key)).collect();
         Ok(Snapshot { now: UnixMillis(content.seen), records })
+    }
+
+    fn clock(&self) -> Option<UnixMillis> {
+        let mut content = self.content.lock().unwrap();
+        content.seen = content.seen.max(self.clock.now().0);
+        Some(UnixMillis(content.seen))
     }
 
     async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError> {
@@ -112,7 +128,12 @@ impl Store for Plain {
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
         tokio::task::yield_now().await;
-        let committed = self.content.lock().unwrap().commit(batch);
+        let now = self.clock.now().0;
+        let committed = {
+            let mut content = self.content.lock().unwrap();
+            content.seen = content.seen.max(now);
+            content.commit(batch)
+        };
         // Only what was written is told: a waiter's own vain try would wake it again, without end.
         if matches!(committed, Committed::Done(_)) {
             self.changes.send_modify(|changes| *changes += 1);

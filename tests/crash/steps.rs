@@ -112,7 +112,7 @@ fn a_warden_killed_at_any_step_of_a_create_leaves_slots_entries_and_sandboxes_eq
         let steps = at_each_step(&what, stage, |world| {
             world.ask("POST", "/sandboxes", &create_body());
         });
-        assert_eq!(steps, 3, "{what}: reserved, dispatched, and what became of it");
+        assert_eq!(steps, 2, "{what}: reserved and dispatched at once, and what became of it");
     }
 }
 

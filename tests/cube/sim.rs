@@ -257,7 +257,7 @@ impl Handle {
         traffic
     }
 
-    /// What CubeProxy remembers of traffic, in Unix milliseconds.
+    /// What `CubeProxy` remembers of traffic, in Unix milliseconds.
     pub(crate) fn last_active(&self, since: u64) -> BTreeMap<String, u64> {
         let cube = self.0.shared.cube();
         let spoken = cube.sandboxes().filter_map(|one| Some((one.id.clone(), one.spoken_to?.0)));
@@ -286,6 +286,18 @@ impl Handle {
     pub(crate) fn seed_sandboxes(&self, count: usize, metadata: &BTreeMap<String, String>) -> Vec<String> {
         let one = || Plant { metadata: metadata.clone(), ..Plant::default() };
         (0..count).map(|_| self.plant(one())).collect()
+    }
+
+    /// Puts so many writes on the write path that nobody waits for; it gives them up one after another.
+    pub(crate) fn overrun(&self, writes: u32) {
+        self.0.shared.cube().overrun(writes, self.0.shared.clock.now());
+        self.0.shared.stirred.notify_one();
+    }
+
+    /// How many writes hold the write path now, whether or not anybody waits for them.
+    pub(crate) fn writes_under_way(&self) -> usize {
+        self.tick();
+        self.0.shared.cube().writes_under_way()
     }
 
     /// Puts a sandbox in a state by force; false if there is none.

@@ -1,5 +1,7 @@
 //! The ledger's verbs on an in-memory store, where a story needs no Cube.
 
+mod memory;
+
 use std::sync::Arc;
 
 use cubewarden::ids::{Bucket, Marker, ObjectKind, OwnerId, SandboxId, UpstreamName};
@@ -32,9 +34,16 @@ async fn open(store: &Arc<dyn Store>, upstream: &str) -> Ledger {
 
 /// A create that has gone upstream.
 async fn dispatched(ledger: &Ledger, key: Option<IdempotencyKey>) -> Marker {
-    let marker = ledger.new_marker();
-    let ask = Ask {
-        marker: marker.clone(),
+    let ask = ask(ledger, key);
+    let reserved = ledger.reserve(&ask, Limits::default()).await.expect("the store works");
+    assert!(matches!(reserved, Reserved::Slot(_)), "{reserved:?}");
+    ledger.dispatch(&ask.marker).await.expect("the store works").expect("it was reserved");
+    ask.marker
+}
+
+fn ask(ledger: &Ledger, key: Option<IdempotencyKey>) -> Ask {
+    Ask {
+        marker: ledger.new_marker(),
         bucket: bucket("a/prod"),
         owner: OwnerId::new("a.prod.-.r").expect("the owner is well formed"),
         tenant: None,
@@ -42,11 +51,7 @@ async fn dispatched(ledger: &Ledger, key: Option<IdempotencyKey>) -> Marker {
         metadata: None,
         key,
         lease: None,
-    };
-    let reserved = ledger.reserve(&ask, Limits::default()).await.expect("the store works");
-    assert!(matches!(reserved, Reserved::Slot(_)), "{reserved:?}");
-    ledger.dispatch(&marker).await.expect("the store works").expect("it was reserved");
-    marker
+    }
 }
 
 fn birth() -> Birth {

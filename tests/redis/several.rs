@@ -102,8 +102,8 @@ async fn what_a_dead_warden_left_is_settled_by_another_and_not_before_it_is_dead
     let world = World::start().await;
     let (dying, store) = world.warden().await;
     let (living, _) = world.warden().await;
-    // It dies with the answer of a create in its hand: reserve, dispatch, and never done.
-    store.hang_before(store.commits() + 3);
+    // It dies with the answer of a create in its hand: dispatched, and never done.
+    store.hang_before(store.commits() + 2);
     let lost = create(&dying);
     until("it has died", || store.is_dead()).await;
     lost.abort();
@@ -130,7 +130,7 @@ async fn a_create_that_a_dead_warden_never_sent_gives_its_slot_back_after_the_ho
     let world = World::start().await;
     let (dying, store) = world.warden().await;
     let (living, _) = world.warden().await;
-    store.hang_after(store.commits() + 2);
+    store.hang_after(store.commits() + 1);
     let lost = create(&dying);
     until("it has died", || store.is_dead()).await;
     lost.abort();
@@ -225,7 +225,7 @@ async fn who_has_said_farewell_is_not_waited_for_and_the_long_dead_are_forgotten
     let (staying, _) = world.warden().await;
     let known = async || store_of(&world).await.members(&Set::Instances, None, 9).await.unwrap();
     assert_eq!(known().await.len(), 3);
-    store.hang_after(store.commits() + 2);
+    store.hang_after(store.commits() + 1);
     let lost = create(&leaving);
     until("it has died", || store.is_dead()).await;
     lost.abort();

@@ -249,6 +249,10 @@ impl Store for FaultyStore {
         self.below.read(keys).await
     }
 
+    fn clock(&self) -> Option<UnixMillis> {
+        self.below.clock()
+    }
+
     async fn members(&self, set: &Set, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError> {
         self.pass().await?;
         self.below.members(set, after, most).await

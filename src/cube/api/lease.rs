@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use serde_json::{Value, json};
 
 use super::create::OnTimeout;
 use super::splice::{Edit, Malformed, Member, Object, quoted};
+use crate::ids::{Generation, LeaseId, OwnerId, SandboxId};
 
 /// Our own words in it.
 const OURS: [&str; 8] =
@@ -27,6 +29,39 @@ pub struct LeaseDefaults {
     pub template_id: String,
     /// Its timeout in seconds.
     pub timeout: u64,
+}
+
+/// What a holder is told of what it holds.
+#[derive(Clone, Debug)]
+pub struct Held<'a> {
+    /// The lease.
+    pub lease: Option<&'a LeaseId>,
+    /// Whose it is.
+    pub owner: &'a OwnerId,
+    /// The fencing token.
+    pub generation: Generation,
+    /// The sandbox.
+    pub sandbox: Option<&'a SandboxId>,
+}
+
+impl Held<'_> {
+    /// As JSON, with flags and, of an acquisition, Cube's answer to the create.
+    #[must_use]
+    pub fn json(&self, flag: Option<(&str, bool)>, created: Option<&[u8]>) -> Vec<u8> {
+        let mut said = json!({
+            "lease_id": self.lease.map(LeaseId::as_str),
+            "owner_id": self.owner.as_str(),
+            "generation": self.generation.0,
+            "sandbox_id": self.sandbox.map(SandboxId::as_str),
+        });
+        if let Some((name, value)) = flag {
+            said[name] = json!(value);
+        }
+        if let Some(created) = created {
+            said["sandbox"] = serde_json::from_slice(created).unwrap_or(Value::Null);
+        }
+        said.to_string().into_bytes()
+    }
 }
 
 fn as_written(name: &str) -> &str {

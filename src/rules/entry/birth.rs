@@ -135,7 +135,7 @@ impl Entry {
             return Ok(self.bury(Proof::NeverCame, now, timing));
         }
         self.state = State::Ambiguous { misses };
-        self.due = Some(now.plus(timing.search));
+        self.due = Some(timing.next_search(now));
         Ok(self)
     }
 
@@ -145,7 +145,7 @@ impl Entry {
     /// [`Unfit`] unless ambiguous.
     pub fn search_failed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
         let State::Ambiguous { .. } = self.state else { return Err(self.unfit()) };
-        self.due = Some(now.plus(timing.search));
+        self.due = Some(timing.next_search(now));
         Ok(self)
     }
 }

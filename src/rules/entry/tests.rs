@@ -354,3 +354,13 @@ fn what_was_asked_before_the_last_call_or_during_one_is_out_of_date() {
     assert_eq!(touched.clone().seen(Activity::Paused(over), later, later), touched);
     assert_eq!(touched.seen(Activity::Paused(over), over, over).paused_since(), Some(over));
 }
+
+/// On June 18 each of hundreds of lost creates had its own moment, and Cube was listed in every second.
+#[test]
+fn lost_creates_are_searched_for_together_and_none_waits_longer_than_before() {
+    let t = Timing::default();
+    let times: Vec<UnixMillis> =
+        (0..4999).map(|ms| t.next_search(UnixMillis(1_800_000_000_001 + ms))).collect();
+    assert!(times.iter().all(|time| *time == UnixMillis(1_800_000_005_000)), "{times:?}");
+    assert_eq!(t.next_search(UnixMillis(1_800_000_005_000)), UnixMillis(1_800_000_010_000));
+}

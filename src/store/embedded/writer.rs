@@ -232,6 +232,9 @@ impl<'a> Group<'a> {
 
     /// Why the batch may not be written. A record that moved comes first: who reads again may not need room at all.
     fn refusal(&self, batch: &Batch) -> Result<Option<Committed>, redb::Error> {
+        if batch.until.is_some_and(|until| until.0 < self.head.seen) {
+            return Ok(Some(Committed::Moved));
+        }
         for (key, version) in &batch.expect {
             if self.tables.version(&key.to_string())? != *version {
                 return Ok(Some(Committed::Moved));

@@ -114,7 +114,8 @@ impl Scripts {
         who: &str,
     ) -> Commit<'a> {
         let keys = vec![names.head(), names.due(), names.log()];
-        let arguments = vec![given.into(), who.into(), names.channel().into_bytes()];
+        let until = batch.until.map_or(String::new(), |until| until.0.to_string());
+        let arguments = vec![given.into(), who.into(), names.channel().into_bytes(), until.into()];
         let call = Call { script: &self.commit, keys, arguments, again: Again::Unsafe };
         Commit { call: call.with(names, batch), batch }
     }
@@ -203,17 +204,18 @@ pub(super) struct Commit<'a> {
 }
 
 impl Commit<'_> {
-    /// What became of the batch.
-    pub(super) async fn ask(&self, link: &Link) -> Result<Committed, StoreError> {
+    /// What became of the batch, and the time if it was done.
+    pub(super) async fn ask(&self, link: &Link) -> Result<(Committed, Option<u64>), StoreError> {
         let reply = self.call.ask(link).await?;
         let number = |value: &i64| u64::try_from(*value).ok();
         let committed = match reply.as_slice() {
-            [Value::Int(OK), Value::Int(sequence)] => {
-                number(sequence).map(|sequence: Version| Committed::Done(sequence))
+            [Value::Int(OK), Value::Int(sequence), Value::Int(now)] => {
+                number(sequence).map(|sequence: Version| (Committed::Done(sequence), number(now)))
             }
-            [Value::Int(MOVED)] => Some(Committed::Moved),
+            [Value::Int(MOVED)] => Some((Committed::Moved, None)),
             [Value::Int(FULL), Value::Int(position), Value::Int(held)] => {
-                self.room(*position).zip(number(held)).map(|(set, held)| Committed::Full { set, held })
+                let full = self.room(*position).zip(number(held));
+                full.map(|(set, held)| (Committed::Full { set, held }, None))
             }
             _ => None,
         };

@@ -304,12 +304,15 @@ pub fn decode_entry(value: &[u8]) -> Result<Entry, String> {
     struct Format {
         v: u32,
     }
-    let Format { v } = decode(value)?;
-    if v > FORMAT {
-        return Err(format!("it has format {v}, and this version reads up to {FORMAT}"));
+    let later = |v| format!("it has format {v}, and this version reads up to {FORMAT}");
+    match decode::<Written>(value) {
+        Ok(written) if written.v > FORMAT => Err(later(written.v)),
+        Ok(written) => read_entry(written).map_err(|malformed| malformed.to_string()),
+        Err(malformed) => match decode(value) {
+            Ok(Format { v }) if v > FORMAT => Err(later(v)),
+            _ => Err(malformed),
+        },
     }
-    let written: Written = decode(value)?;
-    read_entry(written).map_err(|malformed| malformed.to_string())
 }
 
 fn read_entry(written: Written) -> Result<Entry, Malformed> {
@@ -328,7 +331,7 @@ fn read_entry(written: Written) -> Result<Entry, Malformed> {
         generation: Generation(written.generation),
         holders: written.holders,
         claims: written.claims,
-        lease: written.lease.map(read_lease).transpose()?,
+        lease: written.lease.as_ref().map(read_lease).transpose()?,
         asked_for: written.asked_for,
         incarnation: written.incarnation,
         hold: written.hold.map(Into::into),

@@ -47,7 +47,7 @@ impl From<&Lease> for WrittenLease {
     }
 }
 
-pub(super) fn read_lease(written: WrittenLease) -> Result<Lease, Malformed> {
+pub(super) fn read_lease(written: &WrittenLease) -> Result<Lease, Malformed> {
     Ok(Lease {
         id: LeaseId::new(&written.id)?,
         keeper: match written.keeper {
