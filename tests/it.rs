@@ -12,6 +12,7 @@ mod cube;
 mod cube_answers;
 mod guard;
 mod ledger;
+mod lost;
 mod process;
 mod proxy;
 mod pure;

@@ -50,11 +50,13 @@ enum Try {
 impl Governor {
     /// Takes a slot, waiting in line if need be.
     pub(super) async fn admit(&self, ask: &Ask, wish: &ledger::Ask) -> Result<Admitted, Refusal> {
-        let limits = limits(ask, &wish.bucket);
+        let own = limits(ask, &wish.bucket);
+        // What is told; what is asked is for the ledger to say, which may know better by then.
+        let limits = self.ledger.in_force(&wish.bucket, own);
         let line = self.waiting.line(&wish.bucket);
         let mut full = None;
         if line.is_empty() {
-            full = match self.try_admit(wish, limits).await? {
+            full = match self.try_admit(wish, own).await? {
                 Try::Admitted(admitted) => return Ok(admitted),
                 Try::Full(full) => Some(full),
             };
@@ -82,7 +84,7 @@ impl Governor {
         loop {
             changes.mark_unchanged();
             // Never broken off: a try that was let go could take a slot that nobody knows of.
-            full = match self.try_admit(wish, limits).await? {
+            full = match self.try_admit(wish, own).await? {
                 Try::Admitted(Admitted::Permit(permit)) if ask.caller.is_gone() => {
                     return Err(self.hand_on(permit).await);
                 }
@@ -140,7 +142,7 @@ impl Governor {
 
     /// Would a create find a slot now? For shadow mode, which takes one anyway.
     pub(super) async fn would_fit(&self, ask: &Ask, bucket: &Bucket) -> Result<(), Refusal> {
-        let limits = limits(ask, bucket);
+        let limits = self.ledger.in_force(bucket, limits(ask, bucket));
         let counts =
             self.ledger.counts(std::slice::from_ref(bucket)).await.map_err(|error| unavailable(&error))?;
         let held = counts.buckets.first().map_or(0, BucketCounts::held);

@@ -141,7 +141,13 @@ impl Governor {
 /// The ledger cannot be asked before anything was done: nothing is known to be allowed.
 pub(super) fn unavailable(error: &LedgerError) -> Refusal {
     tracing::error!(error = error as &dyn std::error::Error, "the ledger cannot be asked");
-    Refusal::new(Reason::LedgerUnavailable, "the ledger cannot be reached; nothing was done, try again soon")
+    let message = match error {
+        LedgerError::Lost(_) => {
+            "the ledger has lost what it had confirmed and is being rebuilt; nothing was done, try again soon"
+        }
+        _ => "the ledger cannot be reached; nothing was done, try again soon",
+    };
+    Refusal::new(Reason::LedgerUnavailable, message)
 }
 
 /// The ledger did not confirm what was to be written: it may stand there all the same.

@@ -3,9 +3,11 @@
 //! Must stay true: exit code 0 means done, 1 means that something could not be done, 2 that the configuration (or the
 //! command line) is wrong; what is wrong is said in sentences on standard error, what was asked for goes to standard output.
 
+mod beside;
 mod check;
 mod guarding;
 mod keygen;
+mod ledger;
 mod reload;
 mod serve;
 pub mod warden;
@@ -45,6 +47,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Move the ledger between stores, or look whether it is whole.
+    #[command(subcommand)]
+    Ledger(ledger::LedgerCommand),
     /// Make a key for a tenant: the key itself, and its hash for the configuration.
     Keygen,
 }
@@ -94,6 +99,7 @@ pub fn main() -> ExitCode {
     let done = match CommandLine::parse().command {
         Command::Serve(configured) => serve::run(configured.config),
         Command::Check { configured, json } => check::run(configured.config.as_deref(), json),
+        Command::Ledger(command) => ledger::run(&command),
         Command::Keygen => keygen::run(),
     };
     done.unwrap_or_else(|error| {

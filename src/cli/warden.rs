@@ -10,6 +10,7 @@ use http::Method;
 use http::request::Parts;
 use tokio::sync::watch;
 
+use super::beside;
 use super::guarding::guard;
 use crate::admin::{Admin, Collecting, Health, Outlook};
 use crate::calls::classify::Call;
@@ -29,6 +30,7 @@ use crate::ids::{Bucket, OTHER};
 use crate::ledger::{self, Ledger};
 use crate::proxy::{self, Ending, Finished, Observer, Proxy};
 use crate::rules::entry::Timing;
+use crate::rules::limits::LimitSheet;
 use crate::rules::policy::Policies;
 use crate::rules::write_path;
 use crate::store::Store;
@@ -89,8 +91,11 @@ impl Warden {
         let metrics = Arc::new(Metrics::new(names, settings.calls.policies.labels()));
         let ledger_settings =
             ledger::Settings { upstream: settings.cube.name.clone(), timing: timing(settings) };
-        let ledger = Ledger::open(store, ledger_settings, chance.fork()).await.context("open the ledger")?;
-        let ledger = Arc::new(ledger);
+        let lost = beside::recall(settings);
+        let ledger = Ledger::open_known(store, ledger_settings, chance.fork(), lost.as_ref()).await;
+        let ledger = Arc::new(ledger.context("open the ledger")?);
+        beside::remember(settings, &ledger.id());
+        ledger.configure(limits(settings));
         let ways = ways(settings, &metrics, &clock)?;
         let guard = guard(settings, &metrics, &clock);
         let cube = Client::new(
@@ -170,8 +175,13 @@ impl Warden {
     /// Takes what may change at run time into force.
     pub fn reload(&self, settings: &Settings) {
         self.governor.reload(settings.calls.clone());
+        self.ledger.configure(limits(settings));
         self.tasks.reload(task_rules(settings));
     }
+}
+
+fn limits(settings: &Settings) -> LimitSheet {
+    settings.calls.policies.limits(settings.calls.admission.global_limit)
 }
 
 /// Governs, and knows whether any call is under way.

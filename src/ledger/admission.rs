@@ -2,9 +2,9 @@
 
 use super::{ATTEMPTS, Decision, IdempotencyKey, LeasePlan, Ledger, LedgerError, OwnerClaim, found};
 use crate::ids::{Bucket, Marker, OwnerId, TenantName};
-use crate::rules::entry::{Entry, Origin, Shape, State, generation_after};
-use crate::store::Committed;
+use crate::rules::entry::{Entry, Origin, Shape, State};
 use crate::store::schema::{Key, Set};
+use crate::store::{Batch, Committed, Version};
 use crate::time::UnixMillis;
 
 /// How many may be held; `None`: counted, not limited.
@@ -100,17 +100,9 @@ impl Ledger {
         for _ in 0..ATTEMPTS {
             let (now, until) = self.time().await?;
             let entry = ready(self.reserved(ask, now), now);
-            let mut batch = found(&entry);
-            batch.until = until;
-            batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
-            batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
-            if let Some(key) = &ask.key {
-                key.claim_in(&mut batch, &ask.marker, now);
-            }
-            if let Some((claim, plan)) = &ask.lease {
-                claim.take_in(&mut batch, &entry, plan);
-            }
-            batch.log.push(Decision::about(&entry, "admitted", "slot taken").at(now).encode());
+            let expected = self.limits_expected();
+            let limits = self.in_force(&ask.bucket, limits);
+            let batch = Batch { until, ..slot_batch(ask, &entry, limits, expected.clone()) };
             match self.write(batch).await? {
                 Committed::Done(version) => {
                     self.memory.wrote(&entry, version);
@@ -120,6 +112,7 @@ impl Ledger {
                     let limit_of = if set == Set::AllSlots { FullWhere::Global } else { FullWhere::Bucket };
                     return Ok(Reserved::Full(Full { limit_of, held }));
                 }
+                Committed::Moved if self.limits_moved(expected.as_ref()).await? => {}
                 Committed::Moved => match self.entry(&ask.marker).await? {
                     // The reply to an earlier attempt was lost: it is ours already.
                     Some(ours) if ours.state == entry.state => return Ok(Reserved::Slot(Box::new(ours))),
@@ -145,7 +138,7 @@ impl Ledger {
             tenant: ask.tenant.clone(),
             origin: Origin::Created,
             instance: self.instance.clone(),
-            generation: generation_after(last, now),
+            generation: self.next_generation(last, now),
             holders: 1,
             claims: 1,
             lease: ask.lease.as_ref().map(|(_, plan)| plan.begin(now)),
@@ -170,4 +163,20 @@ impl Ledger {
             due: Some(now.plus(self.settings.timing.reserved)),
         }
     }
+}
+
+/// The check and the hold, by the limits as they are known.
+fn slot_batch(ask: &Ask, entry: &Entry, limits: Limits, expected: Option<(Key, Version)>) -> Batch {
+    let mut batch = found(entry);
+    batch.expect.extend(expected);
+    batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
+    batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
+    if let Some(key) = &ask.key {
+        key.claim_in(&mut batch, &ask.marker, entry.asked);
+    }
+    if let Some((claim, plan)) = &ask.lease {
+        claim.take_in(&mut batch, entry, plan);
+    }
+    batch.log.push(Decision::about(entry, "admitted", "slot taken").at(entry.asked).encode());
+    batch
 }

@@ -1,27 +1,17 @@
-//! What the collector of one Cube knows, kept where another can go on with it; and who leads.
+//! What the collector of one Cube knows, kept where another can go on with it.
 //!
 //! Must stay true: what two collectors know is never mixed: whoever writes upon something that has moved writes nothing and
 //! reads again. A memory that cannot be read is none: everything is judged anew.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use super::{Ledger, LedgerError, bytes_in, corrupt};
 use crate::ids::Marker;
 use crate::rules::collector::mark::Mark;
 use crate::rules::collector::memory::{Memory, State};
 use crate::rules::entry::Entry;
-use crate::store::schema::{self, Key, Lead, Part, Set};
+use crate::store::schema::{self, Key, Part, Set};
 use crate::store::{Batch, Committed, Record, Snapshot, UNREADABLE, Version};
-
-/// Whether this warden collects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leads {
-    /// It does, for a while.
-    Yes,
-    /// Another one does.
-    No,
-}
 
 /// What was remembered, and upon what it may be written anew.
 #[derive(Clone, Debug)]
@@ -42,28 +32,6 @@ pub enum Written {
 }
 
 impl Ledger {
-    /// Takes, or goes on having, the lead of this Cube's collector for `ttl`.
-    ///
-    /// # Errors
-    /// [`LedgerError`] if the store fails.
-    pub async fn lead(&self, ttl: Duration) -> Result<Leads, LedgerError> {
-        let key = self.part(Part::Lead);
-        let Snapshot { now, records } = self.store.read(std::slice::from_ref(&key)).await?;
-        let held: Option<Lead> = bytes_in(&key, &records[0])?.and_then(|bytes| schema::decode(bytes).ok());
-        let of_other = held.is_some_and(|lead| lead.leader != self.instance.as_str() && lead.until > now.0);
-        if of_other {
-            return Ok(Leads::No);
-        }
-        let lead = Lead { leader: self.instance.to_string(), until: now.plus(ttl).0 };
-        let batch = Batch {
-            expect: vec![(key.clone(), records[0].version)],
-            put: vec![(key, schema::encode(&lead))],
-            ..Batch::default()
-        };
-        let done = matches!(self.write(batch).await?, Committed::Done(_));
-        Ok(if done { Leads::Yes } else { Leads::No })
-    }
-
     /// What this Cube's collector knew last.
     ///
     /// # Errors

@@ -90,7 +90,7 @@ impl Ledger {
     /// [`LedgerError`] if the store fails or the record is corrupt.
     pub async fn claim(&self, key: &IdempotencyKey) -> Result<Claim, LedgerError> {
         let name = Key::Idempotency(key.record.clone());
-        let snapshot = self.store.read(std::slice::from_ref(&name)).await?;
+        let snapshot = self.read(std::slice::from_ref(&name)).await?;
         let record = &snapshot.records[0];
         let free = || Claim::Free(IdempotencyKey { replaces: record.version, ..key.clone() });
         if record.version == 0 {

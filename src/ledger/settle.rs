@@ -120,7 +120,7 @@ impl Ledger {
         name: &Key,
     ) -> Result<Option<Birthplace>, LedgerError> {
         let keys = [Key::Entry(marker.clone()), name.clone()];
-        let Snapshot { now, records } = self.store.read(&keys).await?;
+        let Snapshot { now, records, .. } = self.read(&keys).await?;
         let Some((entry, version)) = entry_in(&keys[0], &records[0])? else { return Ok(None) };
         let displaced = match marker_in(name, &records[1])?.filter(|other| other != marker) {
             Some(other) => self.versioned(&other).await?,
@@ -262,7 +262,7 @@ fn inherit(next: Entry, displaced: Option<&Entry>, now: UnixMillis) -> Entry {
     }
 }
 
-fn displace(other: &Entry, version: Version, batch: &mut Batch) {
+pub(super) fn displace(other: &Entry, version: Version, batch: &mut Batch) {
     let gone = erase(other, version);
     batch.expect.extend(gone.expect);
     batch.remove.extend(gone.remove);

@@ -133,7 +133,7 @@ impl Ledger {
         let (mut entries, mut corrupt) = (Vec::with_capacity(markers.len()), Vec::new());
         for page in markers.chunks(PAGE) {
             let keys: Vec<Key> = page.iter().map(|marker| Key::Entry(marker.clone())).collect();
-            let snapshot = self.store.read(&keys).await?;
+            let snapshot = self.read(&keys).await?;
             for (key, record) in keys.iter().zip(&snapshot.records) {
                 match entry_in(key, record) {
                     Ok(found) => entries.extend(found.map(|(entry, _)| entry)),
@@ -152,7 +152,7 @@ impl Ledger {
         let mut found = Vec::with_capacity(sandboxes.len());
         for page in sandboxes.chunks(PAGE) {
             let keys: Vec<Key> = page.iter().map(|id| Key::Sandbox(id.clone())).collect();
-            let snapshot = self.store.read(&keys).await?;
+            let snapshot = self.read(&keys).await?;
             let markers: Vec<Option<Marker>> = keys
                 .iter()
                 .zip(&snapshot.records)

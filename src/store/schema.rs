@@ -7,10 +7,12 @@
 //! | `s:<sandbox id>` | the marker of the sandbox's entry | as its entry | birth, import |
 //! | `i:<hash>` | an [`Idempotency`] record | a day, or until its sandbox is gone | create, purge |
 //! | `o:<kind>:<id>` | an [`Object`]'s owner | until it is deleted | snapshots, volumes |
+//! | `limits` | the [`Limits`] that hold | for ever | `Ledger::settle_limits` |
+//! | `c:<upstream>` | the [`Leader`] of that Cube's wardens | for ever | `Ledger::lead` |
 //! | `l:<bucket>:<owner>` | a [`Holding`]: the entry that its owner holds by a lease | as its entry | create, purge |
 //! | `z:<hash>` | a [`Sealed`] lease id, which may never act again | 30 days | whoever overtakes or ends a lease |
 //! | `n:<instance>` | a [`Beat`] of a running warden | until it ends, or an hour after its death | `Ledger::beat` |
-//! | `c:<upstream>:<part>` | what a Cube's collector knows: `lead`, `state`, and the marks by the first digit of their markers | for ever | the collector |
+//! | `c:<upstream>:<part>` | what a Cube's collector knows: `state`, and the marks by the first digit of their markers | for ever | the collector |
 //!
 //! | set | members | |
 //! |---|---|---|
@@ -29,18 +31,22 @@
 
 mod collector;
 mod entry;
+mod limits;
+pub mod lines;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use collector::{Lead, decode_marks, decode_state, encode_marks, encode_state};
+pub use collector::{decode_marks, decode_state, encode_marks, encode_state};
 pub use entry::{decode_entry, encode_entry};
+pub use limits::{Limits, WrittenSheet};
 
 use crate::ids::{
     Bucket, InstanceId, LedgerId, Malformed, Marker, ObjectKind, OwnerId, SandboxId, UpstreamName,
 };
 use crate::rules::entry::Entry;
+use crate::time::UnixMillis;
 
 /// The format this program writes. A greater one is refused.
 pub const FORMAT: u32 = 1;
@@ -66,13 +72,17 @@ pub enum Key {
     Instance(InstanceId),
     /// A part of what the collector of a Cube knows.
     Collector(UpstreamName, Part),
+    /// Who leads the wardens of a Cube.
+    Leader(UpstreamName),
+    /// The limits that hold.
+    Limits,
+    /// Any record, by the name that it has in a store: for export, import and checks.
+    Named(String),
 }
 
 /// A part of what a collector knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// Who leads.
-    Lead,
     /// All but the marks.
     State,
     /// The marks of the markers that begin with this hexadecimal digit.
@@ -101,7 +111,6 @@ impl Part {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Lead => f.write_str("lead"),
             Self::State => f.write_str("state"),
             Self::Marks(digit) => write!(f, "m{digit:x}"),
         }
@@ -120,6 +129,9 @@ impl fmt::Display for Key {
             Self::Sealed(hash) => write!(f, "z:{hash}"),
             Self::Instance(instance) => write!(f, "n:{instance}"),
             Self::Collector(upstream, part) => write!(f, "c:{upstream}:{part}"),
+            Self::Leader(upstream) => write!(f, "c:{upstream}"),
+            Self::Limits => f.write_str("limits"),
+            Self::Named(name) => f.write_str(name),
         }
     }
 }
@@ -139,6 +151,8 @@ pub enum Set {
     Objects(ObjectKind),
     /// Wardens that have a beat.
     Instances,
+    /// Any set, by the name that it has in a store: for import.
+    Named(String),
 }
 
 impl fmt::Display for Set {
@@ -150,6 +164,7 @@ impl fmt::Display for Set {
             Self::AllState(state) => write!(f, "state:{state}"),
             Self::Objects(kind) => write!(f, "objects:{}", kind_name(*kind)),
             Self::Instances => f.write_str("instances"),
+            Self::Named(name) => f.write_str(name),
         }
     }
 }
@@ -190,9 +205,47 @@ pub struct Meta {
     pub epoch: u64,
     /// Whether the first inventory of Cube has been taken into the records.
     pub imported: bool,
+    /// When it was first founded, milliseconds: of two that claim one place, the older is right. 0: unknown.
+    #[serde(default)]
+    pub founded: u64,
+    /// Since when it is being rebuilt, if it is, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuilding: Option<u64>,
+    /// Until then nothing is judged, milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub judgement_from: u64,
+    /// No generation below this is issued any more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generations_from: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Meta {
+    /// A ledger that is founded now.
+    #[must_use]
+    pub fn new(ledger: String, now: UnixMillis) -> Self {
+        Self {
+            format: FORMAT,
+            ledger,
+            epoch: now.0,
+            imported: false,
+            founded: now.0,
+            rebuilding: None,
+            judgement_from: 0,
+            generations_from: 0,
+        }
+    }
+
+    /// When it was first founded.
+    #[must_use]
+    pub fn founded(&self) -> u64 {
+        if self.founded == 0 { self.epoch } else { self.founded }
+    }
+
     /// The ledger's id.
     ///
     /// # Errors
@@ -255,6 +308,23 @@ pub struct Sealed {
 pub struct Beat {
     /// When, by the ledger's clock, milliseconds.
     pub at: u64,
+    /// The epoch that it has given what it remembers to.
+    #[serde(default)]
+    pub epoch: u64,
+    /// The limits that it runs with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<WrittenSheet>,
+}
+
+/// Who leads the wardens of a Cube.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    /// Which warden.
+    pub instance: String,
+    /// Until when, by the ledger's clock, milliseconds.
+    pub until: u64,
+    /// Rises with each leader.
+    pub term: u64,
 }
 
 /// Serializes one of the small records.

@@ -9,14 +9,13 @@ mod tell;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub(super) use tell::because;
 
 use super::survey::Inventory;
 use super::{Kills, Rules, Tasks, inventory};
 use crate::ids::Marker;
-use crate::ledger::{Leads, LedgerError, Written};
+use crate::ledger::{LedgerError, Written};
 use crate::rules::collector::Terms;
 use crate::rules::collector::memory::Mode;
 use crate::rules::collector::plan;
@@ -75,12 +74,9 @@ impl Tasks {
     pub async fn tick_collector(self: &Arc<Self>) -> Result<Cycle, LedgerError> {
         let rules = self.rules.load_full();
         let terms = terms(&rules);
-        let leads = self.ledger.lead(lead_for(&terms)).await?;
-        self.metrics.leads(leads == Leads::Yes);
-        self.view_mut(|view| view.leads = leads == Leads::Yes);
-        if leads == Leads::No {
-            // The leader's list is not seen here: whatever this process remembers is looked up.
-            self.ledger.forget_ended(&[]).await?;
+        let leads = self.leads().await?;
+        self.view_mut(|view| view.leads = leads);
+        if !leads {
             return Ok(Cycle::NotLeading);
         }
         let watch = Stopwatch::start();
@@ -113,7 +109,9 @@ impl Tasks {
         let (mut report, mut written) = (judged.report, Written::Yes);
         self.tell(&mut notes, &report, &inventory, rules);
         let plan = plan::plan(judged.ends, terms, self.ledger.jitter(u64::MAX));
-        if rules.kills == Kills::CarriedOut && !plan.items.is_empty() {
+        // After the ledger was rebuilt nobody has had the time to show a sign of life.
+        let may = rules.kills == Kills::CarriedOut && self.ledger.may_judge(inventory.began);
+        if may && !plan.items.is_empty() {
             let condemned = self.sweep(plan, &inventory, &mut remembered).await?;
             report.next.retain(|item| !condemned.contains(&item.marker));
             written = self.ledger.remember_collector(&mut remembered).await?;
@@ -162,11 +160,6 @@ fn most_asked(mode: Mode, skipped: u32) -> usize {
         "Cube's list was doubted for too long: everything that it leaves out is asked about"
     );
     usize::MAX
-}
-
-/// The lead outlives one cycle that takes its time, and another warden has it within three.
-fn lead_for(terms: &Terms) -> Duration {
-    terms.cycle * 2
 }
 
 fn label(verdict: Verdict) -> ListVerdict {

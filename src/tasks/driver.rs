@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::{Cycle, Tasks};
 use crate::cube::client::ListFailed;
 use crate::cube::profile::Probe;
-use crate::ledger::{BEAT, LedgerError, Sharing};
+use crate::ledger::{Agreement, BEAT, LedgerError, Sharing, Standing};
 use crate::time::UnixMillis;
 
 /// How often due entries are looked for when nobody asks for it.
@@ -24,7 +24,9 @@ pub struct Status {
     pub upstream_up: bool,
     /// Why the tasks that need a listing are off, in words for the operator.
     pub listing_off: Option<String>,
-    /// When Cube's list was last taken in.
+    /// Whether another warden takes Cube's list in for all.
+    pub follows: bool,
+    /// When Cube's list was last taken in, by this warden.
     pub last_inventory: Option<UnixMillis>,
     /// Why the ledger failed when it was last asked.
     pub ledger_error: Option<String>,
@@ -57,7 +59,8 @@ impl Tasks {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn start(&self) -> Result<(), LedgerError> {
-        self.tick_beat().await
+        // What was lost is rebuilt first, in the background: pass-through need not wait for that.
+        if self.ledger.standing() == Standing::Sound { self.tick_beat().await } else { Ok(()) }
     }
 
     /// Shows that this warden lives, where others could care, and takes over what dead ones left.
@@ -72,6 +75,25 @@ impl Tasks {
         if taken > 0 {
             tracing::info!(entries = taken, "took over what a dead process had left half done");
             self.ledger.wake();
+        }
+        self.tick_limits().await
+    }
+
+    /// Brings the ledger's limits to what every living warden keeps within, and says so if they differ.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn tick_limits(&self) -> Result<(), LedgerError> {
+        let Agreement { revision, agree } = self.ledger.settle_limits().await?;
+        if self.metrics.limits_disagree(!agree) {
+            if agree {
+                tracing::info!(revision, "all wardens of this ledger run with the same limits");
+            } else {
+                tracing::error!(
+                    revision,
+                    "wardens of this ledger run with different limits: the smaller hold until they are configured alike"
+                );
+            }
         }
         Ok(())
     }
@@ -103,6 +125,7 @@ impl Tasks {
             tokio::join!(
                 self.run_due(),
                 self.run_collector(),
+                self.run_rebuild(),
                 self.run_health(),
                 self.run_notes(),
                 self.run_write_path(),
@@ -126,14 +149,22 @@ impl Tasks {
         }
     }
 
-    /// Alone in a ledger there is nobody to tell, and nobody else can die.
+    /// Alone in a ledger there is nobody to tell, and nobody else can die; but limits may change.
     async fn run_beats(&self) {
-        if self.ledger.sharing() == Sharing::OneProcess {
-            return;
-        }
         loop {
-            self.clock.sleep(BEAT).await;
-            let outcome = self.tick_beat().await;
+            let outcome = match self.ledger.sharing() {
+                Sharing::OneProcess => {
+                    self.ledger.configured().await;
+                    self.tick_limits().await
+                }
+                Sharing::SeveralProcesses => {
+                    tokio::select! {
+                        () = self.ledger.configured() => {}
+                        () = self.clock.sleep(BEAT) => {}
+                    }
+                    self.tick_beat().await
+                }
+            };
             self.note_ledger(outcome);
         }
     }
@@ -146,6 +177,18 @@ impl Tasks {
                 () = self.ledger.work() => {}
                 () = self.clock.sleep(DUE) => {}
             }
+        }
+    }
+
+    async fn run_rebuild(self: &Arc<Self>) {
+        loop {
+            if let Err(error) = self.tick_rebuild().await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the ledger could not be rebuilt yet"
+                );
+            }
+            self.clock.sleep(DUE).await;
         }
     }
 

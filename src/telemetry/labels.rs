@@ -113,6 +113,15 @@ labels!(
     }
 );
 labels!(
+    /// From what a lost ledger was rebuilt.
+    Rebuilt {
+        /// What wardens remember.
+        Memory = "memory",
+        /// What Cube lists.
+        Listing = "listing",
+    }
+);
+labels!(
     /// What was decided about a wish to end a sandbox.
     Decision {
         /// It may end.

@@ -20,7 +20,9 @@ mod writes;
 
 pub use writes::WriteGauges;
 
-use super::labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Reconciled};
+use super::labels::{
+    Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Rebuilt, Reconciled,
+};
 use crate::ids::OTHER;
 use crate::verdict::Reason;
 
@@ -124,6 +126,16 @@ metrics! {
     panics_total: IntCounter [],
     /// 1 if the ledger answered this scrape; if 0, what follows from the ledger is the last that was known.
     ledger_up: IntGauge [],
+    /// 1 while the ledger is not whole (it has lost what it had confirmed, or is being rebuilt) and creates wait.
+    ledger_lost: IntGauge [],
+    /// How often this warden saw a lost ledger whole again.
+    ledger_rebuilds_total: IntCounter [],
+    /// Slots that were held beyond the limits of their buckets when the ledger was last rebuilt.
+    ledger_rebuilt_over_limit: IntGauge [],
+    /// Entries of a lost ledger that this warden brought back, by where from.
+    ledger_rebuilt_entries_total: IntCounterVec ["source"],
+    /// 1 while wardens of one ledger run with different limits: the smaller hold.
+    limits_disagree: IntGauge [],
     /// Slots of a bucket; -1 for no limit.
     bucket_limit: IntGaugeVec ["bucket"],
     /// Entries of the ledger that hold a slot.
@@ -238,6 +250,7 @@ impl Metrics {
         begin(&metrics.upstream_answers_total, Answer::ALL.iter().map(|answer| [answer.name()]));
         begin(&metrics.kills_total, KillResult::ALL.iter().map(|result| [result.name()]));
         begin(&metrics.reconciled_total, Reconciled::ALL.iter().map(|result| [result.name()]));
+        begin(&metrics.ledger_rebuilt_entries_total, Rebuilt::ALL.iter().map(|source| [source.name()]));
         begin(&metrics.decisions_total, Decision::ALL.iter().map(|decision| [decision.name()]));
         metrics.begin_cycle();
         begin(&metrics.lease_events_total, LeaseEvent::ALL.iter().map(|event| [event.name()]));
@@ -336,6 +349,35 @@ impl Metrics {
     /// A wish to end a sandbox was decided.
     pub fn decided(&self, decision: Decision) {
         self.decisions_total.with_label_values(&[decision.name()]).inc();
+    }
+
+    /// Whether the ledger is not whole.
+    pub fn ledger_lost(&self, lost: bool) {
+        self.ledger_lost.set(i64::from(lost));
+    }
+
+    /// Whether wardens run with different limits; true if that has changed.
+    #[must_use]
+    pub fn limits_disagree(&self, disagree: bool) -> bool {
+        let changed = self.limits_disagree.get() != i64::from(disagree);
+        self.limits_disagree.set(i64::from(disagree));
+        changed
+    }
+
+    /// A lost ledger is whole again.
+    pub fn rebuilt(&self) {
+        self.ledger_rebuilds_total.inc();
+    }
+
+    /// So many slots are held beyond limits after a rebuild.
+    pub fn rebuilt_over_limit(&self, slots: u64) {
+        self.ledger_rebuilt_over_limit.set(signed(slots));
+    }
+
+    /// So many entries were brought back.
+    pub fn gave(&self, source: Rebuilt, entries: usize) {
+        let counter = self.ledger_rebuilt_entries_total.with_label_values(&[source.name()]);
+        counter.inc_by(u64::try_from(entries).unwrap_or(u64::MAX));
     }
 
     /// Something happened to a lease.
@@ -469,6 +511,11 @@ mod tests {
         metrics.ungoverned_write();
         metrics.passed();
         metrics.panicked();
+        metrics.ledger_lost(true);
+        metrics.rebuilt();
+        metrics.rebuilt_over_limit(3);
+        metrics.gave(Rebuilt::Memory, 2);
+        assert!(metrics.limits_disagree(true) && !metrics.limits_disagree(true));
         metrics.breaker_moved(BreakerPath::Delete, BreakerMove::Opened);
         metrics.set_writes(&WriteGauges { limit: 3, ..WriteGauges::default() });
         metrics.create_latency("a-strangers/bucket", Duration::from_secs(2), Duration::from_secs(1));

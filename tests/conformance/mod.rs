@@ -28,6 +28,7 @@ macro_rules! laws_hold_on {
                 laws::what_was_never_written_has_version_zero_and_no_bytes
                 laws::a_version_is_the_sequence_of_the_commit_that_wrote_it_and_rises
                 laws::a_commit_whose_expectation_moved_writes_nothing
+                laws::a_commit_that_demands_what_was_lost_writes_nothing
                 laws::a_full_set_admits_nobody_and_says_how_many_it_holds
                 laws::a_record_that_moved_counts_before_a_set_that_is_full
                 laws::sixty_four_racers_for_ten_places_get_exactly_ten

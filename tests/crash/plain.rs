@@ -9,7 +9,9 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use cubewarden::store::schema::{Key, Set};
-use cubewarden::store::{Batch, Committed, Logged, Record, Sharing, Snapshot, Store, StoreError, Version};
+use cubewarden::store::{
+    Batch, Committed, Logged, Page, Piece, Reached, Record, Sharing, Snapshot, Store, StoreError, Version,
+};
 use cubewarden::time::{Clock as _, ManualClock, UnixMillis};
 use tokio::sync::watch;
 
@@ -98,7 +100,8 @@ impl Store for Plain {
         let mut content = self.content.lock().unwrap();
         content.seen = content.seen.max(self.clock.now().0);
         let records = keys.iter().map(|key| content.record(key)).collect();
-        Ok(Snapshot { now: UnixMillis(content.seen), records })
+        let reached = Reached { sequence: content.sequence, own: content.sequence };
+        Ok(Snapshot { now: UnixMillis(content.seen), reached, records })
     }
 
     fn clock(&self) -> Option<UnixMillis> {
@@ -155,6 +158,20 @@ impl Store for Plain {
             content.log.pop_first();
         }
         Ok(())
+    }
+
+    async fn scan(&self, _from: Option<&str>) -> Result<Page, StoreError> {
+        let content = self.content.lock().unwrap();
+        let records = content
+            .records
+            .iter()
+            .map(|(key, record)| Piece::Record { key: key.clone(), record: record.clone() });
+        let members = content.sets.iter().flat_map(|(set, members)| {
+            members.iter().map(|member| Piece::Member { set: set.clone(), member: member.clone() })
+        });
+        let due =
+            content.due.iter().map(|(at, member)| Piece::Appointment { member: member.clone(), at: *at });
+        Ok(Page { pieces: records.chain(members).chain(due).collect(), next: None })
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

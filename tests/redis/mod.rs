@@ -5,6 +5,8 @@
 mod cost;
 mod faults;
 mod foreign;
+mod leader;
+mod limits;
 mod opening;
 mod places;
 mod several;

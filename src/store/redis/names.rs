@@ -21,6 +21,11 @@ impl Names {
         format!("{}{key}", self.prefix)
     }
 
+    /// The key of a name of this ledger.
+    pub(super) fn inside<'a>(&self, name: &'a str) -> Option<&'a str> {
+        name.strip_prefix(&self.prefix)
+    }
+
     /// Sequence and clock.
     pub(super) fn head(&self) -> String {
         self.of(&"head")

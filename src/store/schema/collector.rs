@@ -1,4 +1,5 @@
-//! How what a collector knows is written: marks as short arrays, for there may be a hundred thousand.
+//! How what a collector knows is written: marks as short arrays, for there may be a hundred thousand. Times are
+//! milliseconds since 1970.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +11,6 @@ use crate::rules::collector::mark::{Doing, Mark, Shown};
 use crate::rules::collector::memory::{State, Sweep};
 use crate::rules::collector::outage::{Outage, Outages};
 use crate::time::UnixMillis;
-
-/// Who leads the collector of a Cube, and until when. Times are milliseconds since 1970, here and below.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lead {
-    /// The warden's process.
-    pub leader: String,
-    /// From then on another may take it.
-    pub until: u64,
-}
 
 #[derive(Serialize, Deserialize)]
 struct WrittenState {
