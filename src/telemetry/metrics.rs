@@ -5,16 +5,13 @@
 //! and one hash. What the ledger knows is not counted here: it is read when somebody asks.
 
 mod cycle;
+mod make;
 
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use prometheus::core::Collector;
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
-};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder};
 
 mod writes;
 
@@ -26,6 +23,8 @@ use super::labels::{
 use crate::ids::OTHER;
 use crate::verdict::Reason;
 
+use make::Make as _;
+
 pub use cycle::CycleGauges;
 
 /// Methods that have a series of their own.
@@ -33,41 +32,6 @@ const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 /// Seconds: Cube answers reads in milliseconds, creates in tenths, and gives up after half a minute or four.
 const LATENCIES: [f64; 14] =
     [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0, 15.0, 35.0, 130.0];
-
-/// Makes a metric of one type.
-trait Make: Collector + Clone + Sized + 'static {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self>;
-}
-
-impl Make for IntCounter {
-    fn make(name: &str, help: &str, _: &[&str]) -> prometheus::Result<Self> {
-        Self::new(name, help)
-    }
-}
-
-impl Make for IntGauge {
-    fn make(name: &str, help: &str, _: &[&str]) -> prometheus::Result<Self> {
-        Self::new(name, help)
-    }
-}
-
-impl Make for IntCounterVec {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
-        Self::new(Opts::new(name, help), labels)
-    }
-}
-
-impl Make for IntGaugeVec {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
-        Self::new(Opts::new(name, help), labels)
-    }
-}
-
-impl Make for HistogramVec {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
-        Self::new(HistogramOpts::new(name, help).buckets(LATENCIES.to_vec()), labels)
-    }
-}
 
 /// Declares the struct of all metrics: a field `x` is the metric `cubewarden_x`, its doc comment the help text.
 macro_rules! metrics {

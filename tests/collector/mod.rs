@@ -8,6 +8,7 @@ mod incidents;
 mod leaders;
 mod old;
 mod races;
+mod scale;
 mod told;
 mod traffic;
 

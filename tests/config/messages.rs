@@ -218,8 +218,8 @@ fn what_this_version_does_not_have_is_refused_and_not_ignored() {
         r#"upstream.url = "https://cube": this version reaches Cube by http only; wanted http://"#,
     );
     check(
-        "[upstream]\nactivity = \"cubeproxy\"",
-        r#"upstream.activity = "cubeproxy": this version asks nobody whether a running sandbox is in use; wanted "none""#,
+        "[upstream]\nactivity = \"cubeproxy\"\nactivity_urls = []",
+        r#"upstream.activity = "cubeproxy" and upstream.activity_urls = []: somebody must be asked: give the admin address of each CubeProxy"#,
     );
     let unusable =
         with_env("[bucket_defaults]\nreuse = true\nunproven_delete = \"refuse\"", &[]).unwrap_err();

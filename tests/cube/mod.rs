@@ -29,7 +29,7 @@ mod layers;
 pub(crate) mod model;
 mod profile;
 mod routes;
-mod server;
+pub(crate) mod server;
 mod sim;
 mod wire;
 mod write_path;
