@@ -29,9 +29,6 @@ pub use cycle::CycleGauges;
 
 /// Methods that have a series of their own.
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", OTHER];
-/// Seconds: Cube answers reads in milliseconds, creates in tenths, and gives up after half a minute or four.
-const LATENCIES: [f64; 14] =
-    [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0, 15.0, 35.0, 130.0];
 
 /// Declares the struct of all metrics: a field `x` is the metric `cubewarden_x`, its doc comment the help text.
 macro_rules! metrics {

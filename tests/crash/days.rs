@@ -156,10 +156,12 @@ impl Day {
     }
 
     fn create(&mut self) -> String {
-        let body = format!(
-            r#"{{"templateID":"{TEMPLATE}","timeout":1000000,"metadata":{{"n":"{}"}}}}"#,
-            self.below(9)
-        );
+        // What never ends is never anybody's to collect.
+        let life = match self.kind {
+            DayKind::Plain => r#""timeout":1000000"#,
+            DayKind::Collected => r#""timeout":60,"lifecycle":{"onTimeout":"pause"}"#,
+        };
+        let body = format!(r#"{{"templateID":"{TEMPLATE}",{life},"metadata":{{"n":"{}"}}}}"#, self.below(9));
         let key = self.below(6);
         let client = match key {
             0..=1 => self.world.client().with("idempotency-key", &format!("{key}")),
@@ -189,7 +191,9 @@ impl Day {
         // Where somebody collects, half of all calls give it something to do.
         let pauses = self.kind == DayKind::Collected && self.below(2) == 0;
         let (verb, body) = if pauses { ("pause", "") } else { (verb, body) };
-        let call = self.world.call("POST", &format!("/sandboxes/{id}/{verb}"), body);
+        let body =
+            if self.kind == DayKind::Collected { body.replace("1000000", "60") } else { body.to_owned() };
+        let call = self.world.call("POST", &format!("/sandboxes/{id}/{verb}"), &body);
         self.calls.push((Wants::Else, call));
         verb.to_owned()
     }
