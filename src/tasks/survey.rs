@@ -95,11 +95,14 @@ impl Sight {
             return;
         };
         let seen = || Item { shown: shown(&item), shape: shape(&item) };
-        let moved = matches!(
-            (self.subjects[at].phase, shown(&item).doing),
+        let subject = &self.subjects[at];
+        let moved = match (subject.phase, shown(&item).doing) {
             (Phase::Live(Activity::Running), Doing::Paused)
-                | (Phase::Live(Activity::Paused(_)), Doing::Running)
-        );
+            | (Phase::Live(Activity::Paused(_)), Doing::Running) => true,
+            // It may have been woken in between.
+            (Phase::Live(Activity::Paused(since)), Doing::Paused) => subject.last_sign > since,
+            _ => false,
+        };
         if moved {
             self.moved.push((at, seen()));
         }

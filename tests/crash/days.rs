@@ -324,7 +324,10 @@ impl Day {
             let wanted = !self.told.contains(id) || self.ended.contains(id);
             assert!(
                 seen.head.method != "DELETE" || wanted,
-                "I1: {id} was deleted and nobody wanted it: {name}"
+                "I1: {id} was deleted and nobody wanted it (paused since {:?}, now {:?}; its last calls {:?}): {name}",
+                self.paused.get(id),
+                self.world.clock.now(),
+                self.last_calls(id)
             );
         }
         for id in self.told.difference(&self.ended) {
@@ -333,6 +336,15 @@ impl Day {
         if self.world.is_up() && !self.world.is_dead() {
             self.world.check_counted(&name);
         }
+    }
+
+    /// What Cube was last asked about one sandbox, for whoever reads a broken law.
+    fn last_calls(&self, id: &str) -> Vec<String> {
+        let requests = self.world.cube.requests();
+        let of_it = requests.iter().filter(|seen| seen.head.target.contains(id));
+        let lines: Vec<String> =
+            of_it.map(|seen| format!("{} {}", seen.head.method, seen.head.target)).collect();
+        lines[lines.len().saturating_sub(12)..].to_vec()
     }
 
     fn nightfall(&mut self) {
