@@ -4,15 +4,14 @@
 //! configuration does not name counts as `other`); no metric lives outside of [`Metrics`]. Counting costs one read lock
 //! and one hash. What the ledger knows is not counted here: it is read when somebody asks.
 
+mod cycle;
+mod make;
+
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use prometheus::core::Collector;
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
-};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder};
 
 mod ledger;
 mod writes;
@@ -26,46 +25,12 @@ use super::labels::{
 use crate::ids::OTHER;
 use crate::verdict::Reason;
 
+use make::Make as _;
+
+pub use cycle::CycleGauges;
+
 /// Methods that have a series of their own.
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", OTHER];
-/// Seconds: Cube answers reads in milliseconds, creates in tenths, and gives up after half a minute or four.
-const LATENCIES: [f64; 14] =
-    [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0, 15.0, 35.0, 130.0];
-
-/// Makes a metric of one type.
-trait Make: Collector + Clone + Sized + 'static {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self>;
-}
-
-impl Make for IntCounter {
-    fn make(name: &str, help: &str, _: &[&str]) -> prometheus::Result<Self> {
-        Self::new(name, help)
-    }
-}
-
-impl Make for IntGauge {
-    fn make(name: &str, help: &str, _: &[&str]) -> prometheus::Result<Self> {
-        Self::new(name, help)
-    }
-}
-
-impl Make for IntCounterVec {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
-        Self::new(Opts::new(name, help), labels)
-    }
-}
-
-impl Make for IntGaugeVec {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
-        Self::new(Opts::new(name, help), labels)
-    }
-}
-
-impl Make for HistogramVec {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
-        Self::new(HistogramOpts::new(name, help).buckets(LATENCIES.to_vec()), labels)
-    }
-}
 
 /// Declares the struct of all metrics: a field `x` is the metric `cubewarden_x`, its doc comment the help text.
 macro_rules! metrics {
@@ -142,6 +107,28 @@ metrics! {
     paused: IntGaugeVec ["bucket"],
     /// Sandboxes on this Cube that are another ledger's or nobody's.
     foreign_sandboxes: IntGauge [],
+    /// Sandboxes that nothing keeps, as the last cycle of this warden's collector found them.
+    zombies: IntGaugeVec ["bucket", "state", "age"],
+    /// For how long nothing has kept the oldest of them.
+    oldest_zombie_seconds: IntGaugeVec ["bucket"],
+    /// Thousandths of processors of what is kept though nothing keeps it.
+    kept_millicpu: IntGaugeVec ["bucket"],
+    /// Memory of what is kept though nothing keeps it, in MiB.
+    kept_memory_mebibytes: IntGaugeVec ["bucket"],
+    /// Where ledger and Cube differ; healthy is zero.
+    drift: IntGaugeVec ["kind"],
+    /// Sandboxes that the collector condemned, by reason.
+    collected_total: IntCounterVec ["reason"],
+    /// 1 for what was last thought of Cube's list.
+    listing_verdict: IntGaugeVec ["verdict"],
+    /// Time that one cycle of the collector took.
+    collector_cycle_seconds: HistogramVec [],
+    /// 1 if this warden leads the collector of its Cube.
+    collector_leader: IntGauge [],
+    /// What operators were told of.
+    events_total: IntCounterVec ["event"],
+    /// Events for the webhook, by what became of them.
+    webhook_deliveries_total: IntCounterVec ["result"],
     /// The breaker of creates and that of deletes: 0 closed, 1 half-open, 2 open.
     breaker_state: IntGaugeVec ["path"],
     /// How often a breaker opened, probed, or closed.
@@ -206,6 +193,7 @@ impl Metrics {
         begin(&metrics.reconciled_total, Reconciled::ALL.iter().map(|result| [result.name()]));
         begin(&metrics.ledger_rebuilt_entries_total, Rebuilt::ALL.iter().map(|source| [source.name()]));
         begin(&metrics.decisions_total, Decision::ALL.iter().map(|decision| [decision.name()]));
+        metrics.begin_cycle();
         begin(&metrics.lease_events_total, LeaseEvent::ALL.iter().map(|event| [event.name()]));
         metrics.begin_writes();
         metrics.name_buckets(buckets.into_iter().chain([OTHER]));
@@ -230,6 +218,7 @@ impl Metrics {
             for state in EntryState::ALL {
                 let _at_zero = self.entries.with_label_values(&[label, state.name()]);
             }
+            self.begin_zombies(label);
             self.buckets.write().unwrap_or_else(PoisonError::into_inner).insert(label.to_owned());
         }
     }
