@@ -3,7 +3,7 @@
 
 mod commands;
 mod drain;
-mod program;
+pub(crate) mod program;
 mod reload;
 mod start;
 mod upgrade;
