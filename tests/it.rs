@@ -15,6 +15,7 @@ mod ledger;
 mod lost;
 mod observe;
 mod process;
+mod protocol;
 mod proxy;
 mod pure;
 mod redis;

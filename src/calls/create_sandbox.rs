@@ -252,7 +252,8 @@ impl Governor {
             self.deeds.keep(&marker, loan);
             return Err(outcome_unknown(&marker));
         }
-        let entry = match self.ledger.done(&marker, &birth).await {
+        let lease = wish.plan.as_ref().map(|plan| &plan.id);
+        let entry = match self.ledger.done(&marker, &birth, lease).await {
             // Found and taken by another holder before this answer came: its token is not told to whoever asked first.
             Ok(Some(entry)) if entry.usable() && entry.generation == generation => entry,
             Ok(_) => return Err(outcome_unknown(&marker)),

@@ -123,7 +123,7 @@ impl Governor {
             Some(created) => {
                 let deadline = wish.asked_deadline(self.clock.now());
                 let birth = Birth { sandbox: created.id, answer: None, deadline };
-                self.ledger.done(&wish.marker, &birth).await.map(drop)
+                self.ledger.done(&wish.marker, &birth, None).await.map(drop)
             }
             // Without our labels a lost create cannot be found by its marker: what appears is taken in by the inventory.
             None => self.ledger.refused(&wish.marker, "not made, or not known to be (shadow)").await,
@@ -164,7 +164,8 @@ impl Governor {
             return self.ledger.not_found(marker).await.map(drop);
         }
         self.ledger.condemn(marker, Actor::Client, &delete::Shown::nothing(), "DELETE (shadow)").await?;
-        self.ledger.kill_tried(marker, KillReport::Proof(Proof::Deleted), "shadow").await.map(drop)
+        let Some(condemned) = self.ledger.condemned(marker).await? else { return Ok(()) };
+        self.ledger.kill_tried(&condemned, KillReport::Proof(Proof::Deleted), "shadow").await.map(drop)
     }
 }
 

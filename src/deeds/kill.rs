@@ -140,7 +140,7 @@ impl Deeds {
         let Some(sandbox) = &entry.sandbox else { return Ok(None) };
         let credential = self.credential(marker);
         let (report, why) = self.attempt(sandbox, &credential).await;
-        let after = self.ledger.kill_tried(marker, report, &why).await?;
+        let after = self.ledger.kill_tried(&entry, report, &why).await?;
         if after.as_ref().is_none_or(|entry| !entry.charged()) {
             self.lent().remove(marker);
         }

@@ -270,7 +270,8 @@ async fn take(ledger: &Arc<Ledger>, model: &mut Model, step: Step) -> Result<(),
             // Nobody tells the ledger so of what is not condemned.
             if model.of(of).is_some_and(|entry| entry.kill().is_some()) {
                 let report = KillReport::Proof(Proof::Deleted);
-                ledger.kill_tried(&marker, report, "deleted").await.unwrap();
+                let before = ledger.entry(&marker).await.unwrap().unwrap();
+                ledger.kill_tried(&before, report, "deleted").await.unwrap();
             }
             model.deleted(of);
             Ok(())
@@ -321,9 +322,10 @@ async fn create(ledger: &Arc<Ledger>, model: &mut Model, of: usize, by: usize) -
     let deadline = Some(model.now.plus(Duration::from_secs(300)));
     let birth = Birth { sandbox: SandboxId::new(ask.marker.as_str()).unwrap(), answer: None, deadline };
     ledger.dispatch(&ask.marker).await.unwrap();
-    ledger.done(&ask.marker, &birth).await.unwrap();
+    let lease = plan(LEASES[by]).id;
+    ledger.done(&ask.marker, &birth, Some(&lease)).await.unwrap();
     let dispatched = reserved.dispatch(model.now, &timing()).unwrap();
-    let born = dispatched.answered(birth, model.now, &timing()).unwrap();
+    let born = dispatched.answered(birth, Some(&lease), model.now, &timing()).unwrap();
     model.last[of] = Some(ask.marker.clone());
     model.entries.insert(ask.marker, born);
     Ok(())

@@ -88,7 +88,7 @@ impl Books {
         let deadline = Some(self.place.now().await.plus(300 * SECOND));
         let sandbox = SandboxId::new(marker.as_str()).unwrap();
         let birth = Birth { sandbox, answer: None, deadline };
-        self.ledger.done(&marker, &birth).await.unwrap().unwrap()
+        self.ledger.done(&marker, &birth, Some(&lease(by))).await.unwrap().unwrap()
     }
 
     async fn entry(&self, marker: &Marker) -> Entry {
@@ -117,7 +117,11 @@ impl Books {
     /// It is gone, and its tombstone is over.
     async fn gone_and_forgotten(&self, marker: &Marker) {
         self.ledger
-            .kill_tried(marker, cubewarden::ledger::KillReport::Proof(Proof::Deleted), "gone")
+            .kill_tried(
+                &self.entry(marker).await,
+                cubewarden::ledger::KillReport::Proof(Proof::Deleted),
+                "gone",
+            )
             .await
             .unwrap()
             .unwrap();
@@ -414,12 +418,13 @@ pub(super) async fn a_late_release_frees_nobody_elses_slot(place: Place) {
     let first = books.living("r", "lease-a").await;
     assert!(matches!(books.release("r", "lease-a").await, ByHolder::Done(_)));
     let gone = cubewarden::ledger::KillReport::Proof(Proof::Deleted);
-    books.ledger.kill_tried(&first.marker, gone, "gone").await.unwrap();
+    let condemned = books.entry(&first.marker).await;
+    books.ledger.kill_tried(&condemned, gone, "gone").await.unwrap();
     let ask = books.ask("s", books.free("s").await, plan("lease-b"));
     assert!(matches!(books.ledger.reserve(&ask, one).await.unwrap(), Reserved::Slot(_)));
     for _ in 0..2 {
         assert!(matches!(books.release("r", "lease-a").await, ByHolder::Sealed));
-        books.ledger.kill_tried(&first.marker, gone, "gone again").await.unwrap();
+        books.ledger.kill_tried(&condemned, gone, "gone again").await.unwrap();
         books.ledger.refused(&first.marker, "late").await.unwrap();
     }
     assert_eq!(books.held().await, 1);
