@@ -1,9 +1,9 @@
 -- commit: does all of a batch, or nothing of it.
 --
--- KEYS  1 head, 2 appointments, 3 log, then the keys of the operations below, in their order
+-- KEYS  1 head, 2 appointments, 3 log of calls, 4 log of ends, then the keys of the operations below, in their order
 -- ARGV  1 the time in ms ('': Redis's own), 2 who commits, 3 the channel of hints,
 --       4 it must not be later than this, in ms ('': at any time),
---       then eight sections, each a count and so many operations:
+--       then nine sections, each a count and so many operations:
 --         expect   [key]  version
 --         room     [key]  it must hold fewer members than this
 --         remove   [key]
@@ -11,7 +11,8 @@
 --         leave    [key]  member
 --         join     [key]  member
 --         appoint         member, ms ('': no appointment)
---         log             value
+--         calls           value
+--         ends            value
 -- Replies  {OK, sequence, now}      it is done
 --          {MOVED}                  a record has another version, or it is too late
 --          {FULL, position, held}   this set of `room` (from 0) has no room
@@ -19,7 +20,7 @@
 --
 -- Redis does not take back what a failed script has written: everything is looked at before anything is written.
 
-local key_at, argument_at = 3, 4
+local key_at, argument_at = 4, 4
 
 local function operations(keyed, fields)
   argument_at = argument_at + 1
@@ -46,7 +47,8 @@ local put = operations(true, 1)
 local leave = operations(true, 1)
 local join = operations(true, 1)
 local appoint = operations(false, 2)
-local log = operations(false, 1)
+local calls = operations(false, 1)
+local ends = operations(false, 1)
 
 local head = head_of(KEYS[1], ARGV[1])
 if not head then return { FOREIGN, KEYS[1] } end
@@ -68,15 +70,21 @@ for _, sets in ipairs({ leave, join }) do
   end
 end
 if not size_of(KEYS[2]) then return { FOREIGN, KEYS[2] } end
-if type(redis.pcall('XLEN', KEYS[3])) == 'table' then return { FOREIGN, KEYS[3] } end
+for _, log in ipairs({ KEYS[3], KEYS[4] }) do
+  if type(redis.pcall('XLEN', log)) == 'table' then return { FOREIGN, log } end
+end
 
 -- The first write is one that Redis refuses when its memory is full; once it is let through, the others are too.
 local sequence = head.sequence + 1
-redis.call('HSET', KEYS[1], 'sequence', whole(sequence), 'logged', whole(head.logged + #log), 'seen', whole(head.now))
-for number, operation in ipairs(log) do
-  -- Refused only if the log is ahead of the head: somebody put one of them back without the other.
-  local added = redis.pcall('XADD', KEYS[3], whole(head.logged + number) .. '-0', 'd', operation[1])
-  if type(added) == 'table' then return { FOREIGN, KEYS[3] } end
+local logged = head.logged
+redis.call('HSET', KEYS[1], 'sequence', whole(sequence), 'logged', whole(logged + #calls + #ends), 'seen', whole(head.now))
+for half, operations in ipairs({ calls, ends }) do
+  for _, operation in ipairs(operations) do
+    logged = logged + 1
+    -- Refused only if the log is ahead of the head: somebody put one of them back without the other.
+    local added = redis.pcall('XADD', KEYS[2 + half], whole(logged) .. '-0', 'd', operation[1])
+    if type(added) == 'table' then return { FOREIGN, KEYS[2 + half] } end
+  end
 end
 for _, operation in ipairs(remove) do
   redis.call('DEL', operation.key)

@@ -33,6 +33,8 @@ pub struct Ask {
     pub metadata: Option<String>,
     /// The Idempotency-Key it came with.
     pub key: Option<IdempotencyKey>,
+    /// Its `x-request-id`, for the log.
+    pub request: Option<String>,
     /// The owner's claim and the lease it begins with, where holders have leases.
     pub lease: Option<(OwnerClaim, LeasePlan)>,
 }
@@ -110,7 +112,8 @@ impl Ledger {
             if let Some((claim, plan)) = &ask.lease {
                 claim.take_in(&mut batch, &entry, plan);
             }
-            batch.log.push(Decision::about(&entry, "admitted", "slot taken").at(now).encode());
+            let decision = Decision::about(&entry, "admitted", "slot taken").asked_by(ask.request.as_deref());
+            self.record(&mut batch, decision, now);
             match self.write(batch).await? {
                 Committed::Done(version) => {
                     self.memory.wrote(&entry, version);

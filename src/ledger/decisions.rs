@@ -1,10 +1,12 @@
 //! The decision log: what was decided, about what, on what evidence.
 //!
 //! A decision that changes an entry is written in the same commit. A refusal changes nothing and may come by the thousand:
-//! it is noted, and the notes are written together by a task. Client metadata never enters the log.
+//! it is noted, and the notes are written together by a task.
+//! Must stay true: client metadata never enters the log; what ended is kept apart from what callers asked for, so that no
+//! flood of refusals crowds out who ended a sandbox; each record names the policy by which it was decided.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -12,13 +14,44 @@ use serde_json::{Map, Value};
 use super::{Ledger, LedgerError};
 use crate::ids::{Bucket, OwnerId, SandboxId};
 use crate::rules::entry::{Actor, Entry};
-use crate::store::Batch;
+use crate::rules::policy::Policies;
+use crate::store::{Batch, Log, Logged};
 use crate::time::{UnixMillis, parse_rfc3339};
 
 /// How many of the oldest records are looked at when the log is trimmed.
 const LOOK: usize = 1000;
 /// Of each reason so many notes are written in full at a time; the rest are counted in one record.
 const MOST_OF_A_REASON: u64 = 4;
+
+/// Decisions about an end, or about what keeps from one. All others are about what callers asked for.
+const ENDS: [&str; 11] = [
+    "condemned",
+    "would_condemn",
+    "deferred",
+    "gone",
+    "quarantined",
+    "released",
+    "ambiguous",
+    "imported",
+    "held",
+    "unheld",
+    "released_import",
+];
+
+/// Why an end is wanted, and by which request.
+#[derive(Clone, Copy, Debug)]
+pub struct Cause<'a> {
+    /// In words for the log.
+    pub why: &'a str,
+    /// The `x-request-id` of the call, if one is behind it.
+    pub request: Option<&'a str>,
+}
+
+impl<'a> From<&'a str> for Cause<'a> {
+    fn from(why: &'a str) -> Self {
+        Self { why, request: None }
+    }
+}
 
 /// Decisions that changed nothing and are not written yet.
 #[derive(Debug, Default)]
@@ -93,13 +126,22 @@ impl Decision {
         self.with("actor", actor.name())
     }
 
-    pub(super) fn at(mut self, now: UnixMillis) -> Self {
-        self.fields.insert("at".into(), now.to_string().into());
-        self
+    /// Says by which request it was asked for.
+    #[must_use]
+    pub fn asked_by(self, request: Option<&str>) -> Self {
+        match request {
+            Some(request) => self.with("request_id", request),
+            None => self,
+        }
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
-        Value::Object(self.fields.clone()).to_string().into_bytes()
+    fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).and_then(Value::as_str)
+    }
+
+    fn half(&self) -> Log {
+        let ends = self.text("decision").is_some_and(|kind| ENDS.contains(&kind));
+        if ends { Log::Ends } else { Log::Calls }
     }
 }
 
@@ -142,34 +184,75 @@ impl Ledger {
 
     async fn append(&self, notes: &[Decision]) -> Result<usize, LedgerError> {
         let now = self.now().await?;
-        let log = notes.iter().map(|note| note.clone().at(now).encode()).collect();
-        self.write(Batch { log, ..Batch::default() }).await?;
+        let mut batch = Batch::default();
+        for note in notes {
+            self.record(&mut batch, note.clone(), now);
+        }
+        self.write(batch).await?;
         Ok(notes.len())
     }
 
-    /// Up to `most` decisions with a sequence above `after`, as JSON texts.
+    /// From here on decisions name these policies as theirs.
+    pub fn go_by(&self, policies: &Policies) {
+        self.policies.store(Arc::new(policies.clone()));
+    }
+
+    /// Adds a decision to what a commit writes: when it was made, and by which policy.
+    pub(super) fn record(&self, batch: &mut Batch, decision: Decision, now: UnixMillis) {
+        let half = decision.half();
+        let bucket = decision.text("bucket").and_then(|bucket| Bucket::parse(bucket).ok());
+        let policy = bucket.map(|bucket| self.policies.load().of(&bucket).fingerprint());
+        let mut fields = decision.with("at", now.to_string()).fields;
+        fields.extend(policy.map(|policy| ("policy".to_owned(), policy.into())));
+        let line = Value::Object(fields).to_string().into_bytes();
+        match half {
+            Log::Calls => batch.log.push(line),
+            Log::Ends => batch.ends.push(line),
+        }
+    }
+
+    /// Up to `most` decisions with a sequence above `after`, as JSON texts, in the order in which they were made.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn decisions(&self, after: u64, most: usize) -> Result<Vec<(u64, String)>, LedgerError> {
-        let logged = self.store.log(after, most).await?;
-        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
-        Ok(logged.iter().map(|logged| (logged.sequence, text(&logged.value))).collect())
+        let mut all = self.store.log(Log::Ends, after, most).await?;
+        all.extend(self.store.log(Log::Calls, after, most).await?);
+        all.sort_by_key(|logged| logged.sequence);
+        all.truncate(most);
+        Ok(all.iter().map(text_of).collect())
     }
 
-    /// Keeps the log within `keep` records, and drops what is older than `age`, some at a time.
+    /// The same of one half only.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
-    pub async fn trim_decisions(&self, keep: u64, age: Duration) -> Result<(), LedgerError> {
+    pub async fn decisions_in(
+        &self,
+        log: Log,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<(u64, String)>, LedgerError> {
+        Ok(self.store.log(log, after, most).await?.iter().map(text_of).collect())
+    }
+
+    /// Keeps one half of the log within `keep` records, and drops what is older than `age`, some at a time.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn trim_decisions(&self, log: Log, keep: u64, age: Duration) -> Result<(), LedgerError> {
         let since = self.now().await?.minus(age);
-        let oldest = self.decisions(0, LOOK).await?;
+        let oldest = self.decisions_in(log, 0, LOOK).await?;
         let old = oldest.iter().take_while(|(_, text)| {
             let record: Option<Value> = serde_json::from_str(text).ok();
             let at = record.as_ref().and_then(|record| record.get("at")).and_then(Value::as_str);
             at.and_then(parse_rfc3339).is_some_and(|at| at < since)
         });
         let through = old.last().map_or(0, |(sequence, _)| *sequence);
-        Ok(self.store.trim_log(keep, through).await?)
+        Ok(self.store.trim_log(log, keep, through).await?)
     }
+}
+
+fn text_of(logged: &Logged) -> (u64, String) {
+    (logged.sequence, String::from_utf8_lossy(&logged.value).into_owned())
 }

@@ -20,10 +20,11 @@ mod views;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arc_swap::ArcSwap;
 use tokio::sync::{Notify, watch};
 
 pub use admission::{Ask, Full, FullWhere, Limits, Reserved};
-pub use decisions::Decision;
+pub use decisions::{Cause, Decision};
 pub use idempotency::{Claim, Claiming, IdempotencyKey, Repeated};
 pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
@@ -33,10 +34,11 @@ pub use memory::Known;
 pub use operations::{Began, Beginning};
 pub use views::{BucketCounts, CHARGED, Counts};
 
-pub use crate::store::Sharing;
+pub use crate::store::{Log, Sharing};
 
 use crate::ids::{InstanceId, LedgerId, Marker, UpstreamName};
 use crate::rules::entry::{Entry, Timing};
+use crate::rules::policy::Policies;
 use crate::store::schema::{self, Key, Meta, Set};
 use crate::store::{Appointment, Batch, Committed, Record, Snapshot, Store, StoreError, UNREADABLE, Version};
 use crate::time::{Chance, UnixMillis};
@@ -92,6 +94,8 @@ pub struct Ledger {
     unsent: Mutex<Vec<Marker>>,
     notes: Mutex<decisions::Notes>,
     work: Notify,
+    /// By which decisions are made, as far as the log names them.
+    policies: ArcSwap<Policies>,
     /// Why the last write failed; a store that can be read but not written is of no use to anybody.
     write_error: Mutex<Option<String>>,
 }
@@ -130,6 +134,7 @@ impl Ledger {
             unsent: Mutex::default(),
             notes: Mutex::default(),
             work: Notify::new(),
+            policies: ArcSwap::default(),
             write_error: Mutex::default(),
         })
     }
@@ -233,7 +238,9 @@ impl Ledger {
             let mut batch = rewrite(&seen.entry, seen.version, &next);
             batch.until = seen.until;
             lease::seal_in(&mut batch, &seen.entry, &next, seen.now);
-            batch.log.extend(decision.map(|decision| decision.at(seen.now).encode()));
+            if let Some(decision) = decision {
+                self.record(&mut batch, decision, seen.now);
+            }
             if self.commit(batch, &next).await? {
                 return Ok(Some(answer));
             }

@@ -32,7 +32,7 @@ use self::names::Names;
 use self::scripts::Scripts;
 use super::schema::{Key, Set};
 use super::settings;
-use super::{Batch, Committed, Logged, Record, Sharing, Snapshot, Store, StoreError, UNREADABLE};
+use super::{Batch, Committed, Log, Logged, Record, Sharing, Snapshot, Store, StoreError, UNREADABLE};
 use crate::time::UnixMillis;
 
 /// The shared store.
@@ -109,8 +109,8 @@ impl Store for Redis {
         Ok(committed)
     }
 
-    async fn log(&self, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
-        let log = self.names.log();
+    async fn log(&self, log: Log, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
+        let log = self.names.log(log);
         let mut ask = redis::cmd("XRANGE");
         ask.arg(&log).arg(format!("({after}")).arg("+").arg("COUNT").arg(count(most));
         link::logged(
@@ -119,8 +119,8 @@ impl Store for Redis {
         )
     }
 
-    async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError> {
-        let log = self.names.log();
+    async fn trim_log(&self, log: Log, keep: u64, through: u64) -> Result<(), StoreError> {
+        let log = self.names.log(log);
         let first = through.saturating_add(1);
         for (by, threshold) in [("MINID", first), ("MAXLEN", keep)] {
             let mut ask = redis::cmd("XTRIM");

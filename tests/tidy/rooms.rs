@@ -51,6 +51,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "src/admin",
             "src/verdict",
             "src/ledger/decisions",
+            "src/calls/context",
             "src/calls/mends",
             "src/calls/enrich",
             // `check --json`.

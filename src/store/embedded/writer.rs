@@ -22,7 +22,7 @@ use super::disk::Opener;
 use super::tables::{self, Head, Tables};
 use super::{Shared, write_lock};
 use crate::store::schema::Set;
-use crate::store::{Batch, Committed, StoreError};
+use crate::store::{Batch, Committed, Log, StoreError};
 
 /// Bounds what one transaction holds, and how long the first of a group waits for the rest to be written.
 pub(super) const LARGEST_GROUP: usize = 512;
@@ -41,9 +41,9 @@ pub(super) type Answer = Result<Committed, StoreError>;
 #[derive(Debug)]
 pub(super) enum Work {
     /// All of it or nothing.
-    Commit(Batch),
+    Commit(Box<Batch>),
     /// Drop old decision records.
-    Trim { keep: u64, through: u64 },
+    Trim { log: Log, keep: u64, through: u64 },
     /// Nothing but to find out whether the file must be opened anew: a reader could not read.
     Probe,
 }
@@ -218,9 +218,9 @@ impl<'a> Group<'a> {
     fn apply(&mut self, work: &Work) -> Result<Committed, redb::Error> {
         match work {
             Work::Probe => Ok(Committed::Done(self.head.sequence)),
-            Work::Trim { keep, through } => {
+            Work::Trim { log, keep, through } => {
                 self.outcome = Outcome::Written;
-                self.tables.trim(*keep, *through)?;
+                self.tables.trim(*log, *keep, *through)?;
                 Ok(Committed::Done(self.head.sequence))
             }
             Work::Commit(batch) => match self.refusal(batch)? {
@@ -278,9 +278,11 @@ impl<'a> Group<'a> {
         for appointment in &batch.appointments {
             self.tables.appoint(appointment)?;
         }
-        for value in &batch.log {
-            self.head.logged += 1;
-            self.tables.append(self.head.logged, value)?;
+        for (log, values) in [(Log::Calls, &batch.log), (Log::Ends, &batch.ends)] {
+            for value in values {
+                self.head.logged += 1;
+                self.tables.append(log, self.head.logged, value)?;
+            }
         }
         Ok(Committed::Done(self.head.sequence))
     }

@@ -9,7 +9,7 @@ use super::link::{Again, Link, foreign, meant, strange};
 use super::names::Names;
 use super::{foreign_record, record};
 use crate::store::schema::Set;
-use crate::store::{Batch, Committed, Record, StoreError, Version};
+use crate::store::{Batch, Committed, Log, Record, StoreError, Version};
 
 const OK: i64 = 0;
 const MOVED: i64 = 1;
@@ -113,7 +113,7 @@ impl Scripts {
         given: &str,
         who: &str,
     ) -> Commit<'a> {
-        let keys = vec![names.head(), names.due(), names.log()];
+        let keys = vec![names.head(), names.due(), names.log(Log::Calls), names.log(Log::Ends)];
         let until = batch.until.map_or(String::new(), |until| until.0.to_string());
         let arguments = vec![given.into(), who.into(), names.channel().into_bytes(), until.into()];
         let call = Call { script: &self.commit, keys, arguments, again: Again::Unsafe };
@@ -136,8 +136,10 @@ impl Call<'_> {
             let at = appointment.is.map_or(String::new(), |at| at.0.to_string());
             self.arguments.extend([appointment.member.clone().into_bytes(), at.into_bytes()]);
         }
-        self.count(batch.log.len());
-        self.arguments.extend(batch.log.iter().cloned());
+        for log in [&batch.log, &batch.ends] {
+            self.count(log.len());
+            self.arguments.extend(log.iter().cloned());
+        }
         self
     }
 
