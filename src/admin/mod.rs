@@ -1,22 +1,26 @@
 //! Health, metrics and the operator's view, on a listener of their own.
 //!
-//! Must stay true: everything here only reads; gauges and lists are the ledger at this moment, never counted along; what
+//! Must stay true: every GET only reads, and what an operator orders (`operator`) is decided by the ledger; gauges and lists are the ledger at this moment, never counted along; what
 //! clients wrote is shown as JSON data and nothing else. [`Admin::answer`] needs no socket.
 
 mod access;
 mod answers;
 mod buckets;
 mod decisions;
+mod explain;
 mod health;
 mod listener;
 mod metrics;
+mod operator;
 mod query;
 mod sandboxes;
 pub mod settings;
+mod shadow;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -30,7 +34,8 @@ use crate::ledger::Ledger;
 use crate::rules::policy::Policies;
 use crate::telemetry::Metrics;
 use answers::{Failure, failure};
-use settings::Token;
+use operator::{Wish, Writes};
+use settings::{Settings, Token};
 
 /// What the operator's view needs to know of rooms that it has no door to.
 pub trait Outlook: Send + Sync + 'static {
@@ -42,11 +47,18 @@ pub trait Outlook: Send + Sync + 'static {
     fn waiting(&self, bucket: &Bucket) -> usize;
     /// How the background tasks fare.
     fn health(&self) -> Health;
+    /// Whether this warden ends anything, or only watches.
+    fn ends_sandboxes(&self) -> bool;
+    /// How long after its end, or the end of its lease, something may be overdue.
+    fn overdue_grace(&self) -> Duration;
+    /// Those who wait for a slot are told to try elsewhere.
+    fn drain(&self);
 }
 
 /// The operator's view of one warden.
 pub struct Admin {
     token: Option<Token>,
+    writes: Writes,
     ledger: Arc<Ledger>,
     metrics: Arc<Metrics>,
     outlook: Arc<dyn Outlook>,
@@ -64,12 +76,15 @@ impl Admin {
     /// A view of `ledger`, for who has the token (if there is one).
     #[must_use]
     pub fn new(
-        token: Option<Token>,
+        settings: &Settings,
         ledger: Arc<Ledger>,
         metrics: Arc<Metrics>,
         outlook: Arc<dyn Outlook>,
     ) -> Self {
-        Self { token, ledger, metrics, outlook, draining: AtomicBool::new(false) }
+        let closed = settings.token.is_none() && !settings.listen.ip().is_loopback();
+        let writes = if closed { Writes::Refused } else { Writes::Taken };
+        let (token, draining) = (settings.token.clone(), AtomicBool::new(false));
+        Self { token, writes, ledger, metrics, outlook, draining }
     }
 
     /// From here on the warden is not ready: whoever sends it calls should send them elsewhere.
@@ -77,22 +92,33 @@ impl Admin {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Answers one request.
+    /// Answers one request without a body.
     pub async fn answer(&self, head: &Parts) -> Response<Bytes> {
-        let answer = self.route(head).await.unwrap_or_else(|failure_| failure(&failure_));
+        self.answer_to(head, &[]).await
+    }
+
+    /// Answers one request.
+    pub async fn answer_to(&self, head: &Parts, body: &[u8]) -> Response<Bytes> {
+        let answer = self.route(head, body).await.unwrap_or_else(|failure_| failure(&failure_));
         if head.method == Method::HEAD { answers::without_body(answer) } else { answer }
     }
 
-    async fn route(&self, head: &Parts) -> Result<Response<Bytes>, Failure> {
+    async fn route(&self, head: &Parts, body: &[u8]) -> Result<Response<Bytes>, Failure> {
         let path = head.uri.path();
         // Whoever watches over processes has no secrets.
         let open = matches!(path, "/healthz" | "/readyz");
         if !open && !access::granted(self.token.as_ref(), &head.headers) {
             return Err(Failure::Unauthenticated);
         }
+        if let Some(wish) = Wish::read(path) {
+            return match head.method {
+                Method::POST => self.carry_out(wish, head, body).await,
+                _ => Err(Failure::Method("POST")),
+            };
+        }
         let known = open || is_known(path);
         if known && !matches!(head.method, Method::GET | Method::HEAD) {
-            return Err(Failure::Method);
+            return Err(Failure::Method("GET, HEAD"));
         }
         let query = head.uri.query().unwrap_or_default();
         match path {
@@ -102,6 +128,7 @@ impl Admin {
             "/v1/admin/buckets" => self.buckets(query).await,
             "/v1/admin/sandboxes" => self.sandboxes(query).await,
             "/v1/admin/decisions" => self.decisions(query).await,
+            "/v1/admin/shadow" => self.shadow(query).await,
             _ => match path.strip_prefix(EXPLAIN) {
                 Some(name) => self.explain(name, query).await,
                 None => Err(Failure::NoSuchPath),
@@ -113,6 +140,7 @@ impl Admin {
 const EXPLAIN: &str = "/v1/admin/explain/";
 
 fn is_known(path: &str) -> bool {
-    let exact = ["/metrics", "/v1/admin/buckets", "/v1/admin/sandboxes", "/v1/admin/decisions"];
+    let exact =
+        ["/metrics", "/v1/admin/buckets", "/v1/admin/sandboxes", "/v1/admin/decisions", "/v1/admin/shadow"];
     exact.contains(&path) || path.starts_with(EXPLAIN)
 }

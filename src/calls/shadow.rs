@@ -77,6 +77,11 @@ impl Governor {
         if let Err(refusal) = self.would_admit(&ask, &wish).await {
             self.would_refuse(&refusal, Some(&wish.bucket), ask.request_id());
         }
+        if let Some(seconds) = wish.clamped {
+            let change = Decision::refusal("max_timeout", Some(&wish.bucket), Some(wish.owner()), None);
+            let change = change.with("decision", "would_change").asked_by(ask.request_id());
+            self.ledger.note(change.with("marker", wish.marker.as_str()).with("timeout_s", seconds));
+        }
         let recorded = self.shadow_reserve(&ask, &wish).await;
         let answer = self.cube.carry(ask.head.clone(), ask.body.clone(), Pace::Call).await;
         if let Err(error) = recorded {

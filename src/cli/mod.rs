@@ -4,8 +4,14 @@
 //! command line) is wrong; what is wrong is said in sentences on standard error, what was asked for goes to standard output.
 
 mod check;
+mod generate;
 mod keygen;
+mod look;
+mod operate;
+mod order;
+mod reach;
 mod reload;
+mod screen;
 mod serve;
 pub mod warden;
 mod ways_round;
@@ -20,6 +26,7 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{self, Problems, Settings};
+use operate::Operate;
 
 /// Governance for a Cube Sandbox node: ownership, quotas, leases and safe deletes for unmodified E2B clients.
 #[derive(Parser)]
@@ -46,6 +53,19 @@ enum Command {
     },
     /// Make a key for a tenant: the key itself, and its hash for the configuration.
     Keygen,
+    #[command(flatten)]
+    Operate(Operate),
+    /// Print completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages.
+    Man {
+        /// Where to.
+        #[arg(value_name = "DIRECTORY")]
+        directory: PathBuf,
+    },
 }
 
 /// Where the configuration stands.
@@ -94,6 +114,9 @@ pub fn main() -> ExitCode {
         Command::Serve(configured) => serve::run(configured.config),
         Command::Check { configured, json } => check::run(configured.config.as_deref(), json),
         Command::Keygen => keygen::run(),
+        Command::Operate(operate) => operate.run(),
+        Command::Completions { shell } => generate::completions(shell),
+        Command::Man { directory } => generate::man(&directory),
     };
     done.unwrap_or_else(|error| {
         // `{:#}` is the whole chain as one sentence; a backtrace would tell an operator nothing.

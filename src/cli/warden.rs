@@ -132,9 +132,13 @@ impl Warden {
                 chance,
             },
         );
-        let outlook = Arc::new(View { governor: Arc::clone(&governor), tasks: Arc::clone(&tasks) });
-        let token = settings.admin.token.clone();
-        let admin = Arc::new(Admin::new(token, Arc::clone(&ledger), Arc::clone(&metrics), outlook));
+        let outlook = Arc::new(View {
+            governor: Arc::clone(&governor),
+            tasks: Arc::clone(&tasks),
+            overdue_grace: settings.tasks.collector.overdue_grace,
+        });
+        let admin = &settings.admin;
+        let admin = Arc::new(Admin::new(admin, Arc::clone(&ledger), Arc::clone(&metrics), outlook));
         Ok(Self { ledger, governor, tasks, proxy, metrics, cube, admin, deeds, under_way })
     }
 
@@ -183,6 +187,7 @@ impl Calls for UnderWay {
 struct View {
     governor: Arc<Governor>,
     tasks: Arc<Tasks>,
+    overdue_grace: Duration,
 }
 
 impl Outlook for View {
@@ -208,6 +213,18 @@ impl Outlook for View {
             corrupt_records: status.corrupt_records,
             foreign: self.tasks.foreign(),
         }
+    }
+
+    fn ends_sandboxes(&self) -> bool {
+        self.governor.settings().mode == Mode::Enforce
+    }
+
+    fn overdue_grace(&self) -> Duration {
+        self.overdue_grace
+    }
+
+    fn drain(&self) {
+        self.governor.drain();
     }
 }
 

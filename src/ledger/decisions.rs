@@ -57,7 +57,7 @@ impl<'a> From<&'a str> for Cause<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     kept: Vec<Decision>,
-    seen: HashMap<String, u64>,
+    seen: HashMap<(String, String), u64>,
 }
 
 /// One decision.
@@ -149,9 +149,10 @@ impl Ledger {
     /// Notes a decision that changed nothing; a task writes it soon. Of each reason only some are kept in full between
     /// two writes, the others are counted: whoever provokes refusals must not wash the log away.
     pub fn note(&self, decision: Decision) {
-        let reason = decision.fields.get("reason").map(ToString::to_string).unwrap_or_default();
+        let text = |name| decision.text(name).unwrap_or_default().to_owned();
+        let kind_and_reason = (text("decision"), text("reason"));
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = notes.seen.entry(reason).or_default();
+        let seen = notes.seen.entry(kind_and_reason).or_default();
         *seen += 1;
         if *seen <= MOST_OF_A_REASON {
             notes.kept.push(decision);
@@ -164,8 +165,10 @@ impl Ledger {
     /// [`LedgerError`] if the store fails; the notes are kept for the next time.
     pub async fn write_notes(&self) -> Result<usize, LedgerError> {
         let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
-        let more = notes.seen.iter().filter(|(_, seen)| **seen > MOST_OF_A_REASON).map(|(reason, seen)| {
-            Decision::new("more_of_the_same", reason.trim_matches('"')).with("count", seen - MOST_OF_A_REASON)
+        let more = notes.seen.iter().filter(|(_, seen)| **seen > MOST_OF_A_REASON);
+        let more = more.map(|((kind, reason), seen)| {
+            let more = Decision::new("more_of_the_same", reason).with("of", kind.as_str());
+            more.with("count", seen - MOST_OF_A_REASON)
         });
         let records: Vec<Decision> = notes.kept.iter().cloned().chain(more).collect();
         if records.is_empty() {

@@ -15,6 +15,7 @@ mod lease;
 mod memory;
 mod objects;
 mod operations;
+mod operator;
 mod settle;
 mod views;
 
@@ -32,7 +33,8 @@ pub use kill::{Condemned, KillReport};
 pub use lease::{Acquired, ByHolder, Holding, LeasePlan, OwnerClaim};
 pub use memory::Known;
 pub use operations::{Began, Beginning};
-pub use views::{BucketCounts, CHARGED, Counts};
+pub use operator::Heeded;
+pub use views::{BucketCounts, CHARGED, ChargedPage, Counts};
 
 pub use crate::store::{Log, Sharing};
 

@@ -6,5 +6,6 @@ pub mod admission;
 pub mod colour;
 pub mod delete;
 pub mod entry;
+pub mod explain;
 pub mod listing;
 pub mod policy;

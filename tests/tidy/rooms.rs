@@ -54,8 +54,8 @@ const HOMES: &[(&str, &[&str])] = &[
             "src/calls/context",
             "src/calls/mends",
             "src/calls/enrich",
-            // `check --json`.
-            "src/cli/check",
+            // What a running warden answers, and `--json`.
+            "src/cli",
         ],
     ),
     // At the command line errors are read by people; elsewhere a caller matches on them.
