@@ -1,11 +1,12 @@
 -- Stands before every script: the ledger's head and clock, and how a record and a set are looked at.
 --
 -- The head is a hash: `sequence` of the last commit, `logged` of the last decision record, `seen`, the greatest time that
--- was shown (ms since 1970). Time never steps back: what is shown is the greater of the clock and `seen`.
+-- was shown (ms since 1970), and `by:<who>`, the last commit of each warden. Time never steps back: what is shown is the
+-- greater of the clock and `seen`.
 -- A record is a string, "<version> <value>"; a set is a sorted set whose scores are all 0.
 -- A key that holds something else is not ours: it is named to the caller, and left as it is.
 
-local OK, MOVED, FULL, FOREIGN = 0, 1, 2, 3
+local OK, MOVED, FULL, FOREIGN, BEHIND = 0, 1, 2, 3, 4
 
 -- Lua writes large numbers with an exponent; Redis takes none.
 local function whole(number)
@@ -20,15 +21,16 @@ local function wall(given)
 end
 
 -- nil if the head is not ours.
-local function head_of(key, given)
-  local fields = redis.pcall('HMGET', key, 'sequence', 'logged', 'seen')
+local function head_of(key, given, who)
+  local fields = redis.pcall('HMGET', key, 'sequence', 'logged', 'seen', 'by:' .. who)
   if fields.err then return nil end
-  for field = 1, 3 do
+  for field = 1, 4 do
     fields[field] = tonumber(fields[field] or 0)
     if not fields[field] then return nil end
   end
   local seen = fields[3]
-  return { sequence = fields[1], logged = fields[2], seen = seen, now = math.max(wall(given), seen) }
+  local now = math.max(wall(given), seen)
+  return { sequence = fields[1], logged = fields[2], seen = seen, now = now, own = fields[4] }
 end
 
 -- The version as text, '0' if there is no record, nil if it is not ours. No longer part is read than a version takes.

@@ -50,6 +50,13 @@ impl fmt::Display for UnixMillis {
     }
 }
 
+/// The time in the `Date` of an HTTP answer.
+#[must_use]
+pub fn parse_http_date(text: &str) -> Option<UnixMillis> {
+    let at = httpdate::parse_http_date(text).ok()?;
+    at.duration_since(std::time::UNIX_EPOCH).ok().map(|since| UnixMillis(millis(since)))
+}
+
 /// Whole milliseconds of a duration, saturating.
 #[must_use]
 pub fn millis(duration: Duration) -> u64 {
@@ -228,6 +235,13 @@ impl Chance {
     #[expect(clippy::disallowed_methods, reason = "the one source of chance")]
     pub fn from_os() -> Self {
         Self(Mutex::new(rand::make_rng()))
+    }
+
+    /// A source of its own, seeded by this one: as unpredictable as this, or the same again with the same seed.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let mut rng = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Self(Mutex::new(StdRng::from_rng(&mut *rng)))
     }
 
     /// A number from 0 to `bound - 1`; 0 if `bound` is 0.

@@ -7,6 +7,7 @@ use http::{Response, StatusCode};
 use serde_json::json;
 
 use super::{Admin, answers};
+use crate::ledger::Standing;
 use crate::time::UnixMillis;
 
 /// How the background tasks fare.
@@ -39,14 +40,21 @@ impl Admin {
         let ledger_error = imported.as_ref().err().map(ToString::to_string).or(health.ledger_error);
         let first_import_done = imported.unwrap_or(false);
         let settled = first_import_done || health.listing_off.is_some();
+        let state = match self.ledger.standing() {
+            Standing::Sound => "sound",
+            Standing::Lost(_) => "lost",
+            Standing::Rebuilding => "rebuilding",
+        };
+        let limits = self.ledger.agreement();
         let draining = self.draining.load(Ordering::Relaxed);
         let ready = ledger_error.is_none() && health.upstream_up && settled && !draining;
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         let body = json!({
             "ready": ready,
             "draining": draining,
-            "ledger": { "up": ledger_error.is_none(), "error": ledger_error, "id": self.ledger.id().as_str() },
+            "ledger": { "up": ledger_error.is_none(), "error": ledger_error, "id": self.ledger.id().as_str(), "state": state },
             "upstream": { "up": health.upstream_up, "name": self.ledger.upstream().as_str() },
+            "limits": { "revision": limits.revision, "agree": limits.agree },
             "first_import_done": first_import_done,
             "listing_off": health.listing_off,
             "last_inventory": health.last_inventory.map(|at| at.to_string()),

@@ -3,14 +3,16 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
-use super::{Admin, answers, buckets};
-use crate::ledger::{BucketCounts, LedgerError};
+use super::{Admin, answers, breaker, buckets};
+use crate::ledger::{BucketCounts, LedgerError, Standing};
 use crate::telemetry::{BucketGauges, EntryState, LedgerGauges};
 
 impl Admin {
     /// Answers even if the ledger does not: `cubewarden_ledger_up` is 0 then.
     pub(super) async fn scrape(&self) -> Response<Bytes> {
         let gauges = self.gauges().await.ok();
+        self.metrics.ledger_lost(self.ledger.standing() != Standing::Sound);
+        self.metrics.set_writes(&breaker::gauges(&self.outlook.write_path()));
         let text = self.metrics.render(gauges.as_ref());
         answers::text(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
     }

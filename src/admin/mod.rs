@@ -5,6 +5,7 @@
 
 mod access;
 mod answers;
+mod breaker;
 mod buckets;
 mod decisions;
 mod explain;
@@ -32,6 +33,7 @@ pub use listener::listen;
 use crate::ids::Bucket;
 use crate::ledger::Ledger;
 use crate::rules::policy::Policies;
+use crate::rules::write_path::View;
 use crate::telemetry::Metrics;
 use answers::{Failure, failure};
 use operator::{Wish, Writes};
@@ -53,6 +55,8 @@ pub trait Outlook: Send + Sync + 'static {
     fn overdue_grace(&self) -> Duration;
     /// Those who wait for a slot are told to try elsewhere.
     fn drain(&self);
+    /// How the write path stands.
+    fn write_path(&self) -> View;
 }
 
 /// The operator's view of one warden.
@@ -129,6 +133,7 @@ impl Admin {
             "/v1/admin/sandboxes" => self.sandboxes(query).await,
             "/v1/admin/decisions" => self.decisions(query).await,
             "/v1/admin/shadow" => self.shadow(query).await,
+            "/v1/admin/breaker" => self.breaker(query),
             _ => match path.strip_prefix(EXPLAIN) {
                 Some(name) => self.explain(name, query).await,
                 None => Err(Failure::NoSuchPath),
@@ -140,7 +145,13 @@ impl Admin {
 const EXPLAIN: &str = "/v1/admin/explain/";
 
 fn is_known(path: &str) -> bool {
-    let exact =
-        ["/metrics", "/v1/admin/buckets", "/v1/admin/sandboxes", "/v1/admin/decisions", "/v1/admin/shadow"];
+    let exact = [
+        "/metrics",
+        "/v1/admin/buckets",
+        "/v1/admin/sandboxes",
+        "/v1/admin/decisions",
+        "/v1/admin/shadow",
+        "/v1/admin/breaker",
+    ];
     exact.contains(&path) || path.starts_with(EXPLAIN)
 }

@@ -86,6 +86,7 @@ pub(super) fn shown(entry: &Entry, now: UnixMillis, timing: &Timing) -> Value {
         "holders": entry.holders,
         "metadata": entry.metadata.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok()),
         "operations": operations(entry, now),
+        "hold": entry.hold.as_ref().map(|hold| json!({ "since": hold.since.to_string(), "reason": hold.reason })),
         "kill": null,
         "gone": null,
     });
@@ -98,6 +99,7 @@ pub(super) fn shown(entry: &Entry, now: UnixMillis, timing: &Timing) -> Value {
         ("deadline", entry.deadline),
         ("claim_until", entry.claim_until),
         ("due_at", entry.due),
+        ("released_at", entry.released),
     ];
     for (name, at) in times {
         shown[name] = at.map(|at| at.to_string()).into();

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::context::{Ask, Governor, unavailable};
-use crate::ids::{Bucket, Marker};
+use crate::ids::{Bucket, Generation, Marker};
 use crate::ledger::{self, BucketCounts, Full, FullWhere, LedgerError, Limits, Reserved};
 use crate::rules::admission;
 use crate::rules::entry::Entry;
@@ -14,7 +14,7 @@ use crate::verdict::{Reason, Refusal};
 /// Waiters try again on a notification, and this often: notifications are hints.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// A create needs at least this much of its client's patience, else it is not sent.
-const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long something is paused before retention is suggested.
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -23,7 +23,11 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// dropped is for the reconciler to find out.
 #[must_use]
 #[derive(Debug)]
-pub(super) struct Permit(pub(super) Marker);
+pub(super) struct Permit {
+    pub(super) marker: Marker,
+    /// Its holder's; another's once somebody has taken the sandbox.
+    pub(super) generation: Generation,
+}
 
 /// What became of an admission.
 #[derive(Debug)]
@@ -50,11 +54,13 @@ enum Try {
 impl Governor {
     /// Takes a slot, waiting in line if need be.
     pub(super) async fn admit(&self, ask: &Ask, wish: &ledger::Ask) -> Result<Admitted, Refusal> {
-        let limits = limits(ask, &wish.bucket);
+        let own = limits(ask, &wish.bucket);
+        // What is told; what is asked is for the ledger to say, which may know better by then.
+        let limits = self.ledger.in_force(&wish.bucket, own);
         let line = self.waiting.line(&wish.bucket);
         let mut full = None;
         if line.is_empty() {
-            full = match self.try_admit(wish, limits).await? {
+            full = match self.try_admit(wish, own).await? {
                 Try::Admitted(admitted) => return Ok(admitted),
                 Try::Full(full) => Some(full),
             };
@@ -82,7 +88,7 @@ impl Governor {
         loop {
             changes.mark_unchanged();
             // Never broken off: a try that was let go could take a slot that nobody knows of.
-            full = match self.try_admit(wish, limits).await? {
+            full = match self.try_admit(wish, own).await? {
                 Try::Admitted(Admitted::Permit(permit)) if ask.caller.is_gone() => {
                     return Err(self.hand_on(permit).await);
                 }
@@ -110,9 +116,9 @@ impl Governor {
 
     /// A slot came free at the very moment its caller left: it goes on to the next.
     async fn hand_on(&self, permit: Permit) -> Refusal {
-        match self.ledger.refused(&permit.0, "its caller had left the line").await {
+        match self.ledger.refused(&permit.marker, "its caller had left the line").await {
             Ok(()) => caller_left(),
-            Err(error) => self.not_sent(&permit.0, &error),
+            Err(error) => self.not_sent(&permit.marker, &error),
         }
     }
 
@@ -140,7 +146,7 @@ impl Governor {
 
     /// Would a create find a slot now? For shadow mode, which takes one anyway.
     pub(super) async fn would_fit(&self, ask: &Ask, bucket: &Bucket) -> Result<(), Refusal> {
-        let limits = limits(ask, bucket);
+        let limits = self.ledger.in_force(bucket, limits(ask, bucket));
         let counts =
             self.ledger.counts(std::slice::from_ref(bucket)).await.map_err(|error| unavailable(&error))?;
         let held = counts.buckets.first().map_or(0, BucketCounts::held);
@@ -161,7 +167,10 @@ impl Governor {
 
     async fn try_admit(&self, wish: &ledger::Ask, limits: Limits) -> Result<Try, Refusal> {
         match self.ledger.reserve_dispatched(wish, limits).await {
-            Ok(Reserved::Slot(entry)) => Ok(Try::Admitted(Admitted::Permit(Permit(entry.marker)))),
+            Ok(Reserved::Slot(entry)) => {
+                let permit = Permit { marker: entry.marker, generation: entry.generation };
+                Ok(Try::Admitted(Admitted::Permit(permit)))
+            }
             Ok(Reserved::Taken) => Ok(Try::Admitted(Admitted::Taken)),
             Ok(Reserved::Full(full)) => Ok(Try::Full(full)),
             Err(error) => Err(self.not_sent(&wish.marker, &error)),

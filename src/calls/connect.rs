@@ -6,6 +6,7 @@ use http::Response;
 use super::answers;
 use super::classify::{Act, Call, Prefix};
 use super::context::{Ask, Governor};
+use super::create_sandbox;
 use super::mends::{self, Mend};
 use super::ownership::Owned;
 use super::seam::Reply;
@@ -54,7 +55,22 @@ pub(super) async fn run(
         touch.call = v1(&touch.call);
         answer = governor.wake(&touch, &owned, effect).await?;
     }
+    if let Some(entry) = owned.entry().filter(|_| answer.status().is_success()) {
+        answer = called(&ask, &sandbox, entry, answer);
+    }
     Ok(Reply::Answer(answers::mended(governor, &ask, answer)))
+}
+
+/// The answer under the id that its caller shall go on with: SDKs adopt the one they read here, and one without its
+/// generation would prove nothing any more.
+fn called(ask: &Ask, presented: &SandboxRef, entry: &Entry, answer: Response<Bytes>) -> Response<Bytes> {
+    let (head, body) = answer.into_parts();
+    let Ok(text) = std::str::from_utf8(&body) else { return Response::from_parts(head, body) };
+    let named = match presented.generation {
+        Some(_) => crate::cube::api::with_sandbox_id(text, presented).unwrap_or_else(|| text.to_owned()),
+        None => create_sandbox::named(ask, entry, text.to_owned()),
+    };
+    Response::from_parts(head, Bytes::from(named))
 }
 
 /// The same call under v1.

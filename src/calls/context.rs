@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use super::admit::Fullness;
 use super::identity::Caller as Who;
+use super::lane::Latencies;
 use super::seam::Caller;
 use super::settings::Settings;
 use super::throttle::Throttle;
@@ -36,6 +37,7 @@ pub struct Governor {
     pub(super) waiting: Waiting,
     pub(super) draining: watch::Sender<bool>,
     pub(super) fullness: Mutex<HashMap<Bucket, Fullness>>,
+    pub(super) latencies: Latencies,
     pub(super) ledger: Arc<Ledger>,
     pub(super) cube: Arc<Client>,
     pub(super) deeds: Arc<Deeds>,
@@ -110,6 +112,7 @@ impl Governor {
             waiting: Waiting::default(),
             draining: watch::Sender::new(false),
             fullness: Mutex::default(),
+            latencies: Latencies::default(),
             ledger: wiring.ledger,
             cube: wiring.cube,
             deeds: wiring.deeds,
@@ -146,7 +149,13 @@ impl Governor {
 /// The ledger cannot be asked before anything was done: nothing is known to be allowed.
 pub(super) fn unavailable(error: &LedgerError) -> Refusal {
     tracing::error!(error = error as &dyn std::error::Error, "the ledger cannot be asked");
-    Refusal::new(Reason::LedgerUnavailable, "the ledger cannot be reached; nothing was done, try again soon")
+    let message = match error {
+        LedgerError::Lost(_) => {
+            "the ledger has lost what it had confirmed and is being rebuilt; nothing was done, try again soon"
+        }
+        _ => "the ledger cannot be reached; nothing was done, try again soon",
+    };
+    Refusal::new(Reason::LedgerUnavailable, message)
 }
 
 /// The ledger did not confirm what was to be written: it may stand there all the same.

@@ -17,12 +17,14 @@ use super::seam::Reply;
 use super::wish::Wish;
 use crate::cube::api::CreatedSandbox;
 use crate::cube::client::Pace;
+use crate::cube::guard::Place;
 use crate::cube::outcome::{self, Asked, Outcome};
 use crate::cube::profile::Probe;
 use crate::cube::transport::TransportError;
 use crate::ids::{Marker, SandboxRef};
 use crate::ledger::{IdempotencyKey, LedgerError};
 use crate::rules::entry::{Birth, Entry};
+use crate::rules::lanes::Lane;
 use crate::rules::policy::IdForm;
 use crate::telemetry::Answer as Meant;
 use crate::verdict::{Reason, Refusal};
@@ -92,13 +94,18 @@ pub(super) async fn make(
             Before::Given(given) => return Ok(Made::Given(given)),
             Before::LookAgain => continue,
         };
+        // Before a slot is taken: while creates are not sent, they hold none.
+        governor.check_write_path()?;
         match governor.admit(ask, &wish.ledger_ask(ask, key, claim)).await? {
             Admitted::Permit(permit) => break permit,
             Admitted::Taken => {}
         }
     };
     governor.metrics.admitted(ask.settings.policies.label(&wish.bucket));
-    let answer = governor.send_create(ask, &wish, prefix).await;
+    let (permit, place) = governor.enter_lane(ask, permit).await?;
+    let began = governor.clock.now();
+    let answer = governor.send_create(ask, &wish, prefix, place).await;
+    governor.time_create(ask.settings.policies.label(&wish.bucket), began, answer.as_ref().ok());
     governor.settle(ask, &wish, permit, answer).await
 }
 
@@ -124,21 +131,36 @@ pub(super) fn outcome_unknown(marker: &Marker) -> Refusal {
 }
 
 impl Governor {
+    /// Waits for a place among the writes to Cube; who gets none gives the slot back at once.
+    async fn enter_lane(&self, ask: &Ask, permit: Permit) -> Result<(Permit, Place), Refusal> {
+        match self.place(ask, Lane::Create).await {
+            Ok(place) => Ok((permit, place)),
+            Err(refusal) => {
+                settled(self.ledger.refused(&permit.marker, "it was not sent").await);
+                Err(refusal)
+            }
+        }
+    }
+
     /// Sends it, once; and once more as v1 if Cube has no v2.
     async fn send_create(
         &self,
         ask: &Ask,
         wish: &Wish,
         prefix: Prefix,
+        mut place: Place,
     ) -> Result<Response<Bytes>, TransportError> {
         let to = |prefix: Prefix| ask.head_to(&Call::Create(prefix).upstream_path().unwrap_or_default());
+        let mut send = async |head| {
+            self.cube.write(&mut place, Asked::Create, head, wish.upstream_body.clone(), Pace::Call).await
+        };
         let known = self.cube.profile().has_v2_create;
         let as_v1 = prefix.as_v1();
         if prefix.is_v2() && known == Some(false) && ask.settings.compat.v2_create {
             self.metrics.mended(Mend::V2Create.name());
-            return self.cube.carry(to(as_v1), wish.upstream_body.clone(), Pace::Call).await;
+            return send(to(as_v1)).await;
         }
-        let answer = self.cube.carry(to(prefix), wish.upstream_body.clone(), Pace::Call).await?;
+        let answer = send(to(prefix)).await?;
         if !prefix.is_v2() {
             return Ok(answer);
         }
@@ -152,7 +174,7 @@ impl Governor {
             return Ok(answers::refusal(&refusal));
         }
         self.metrics.mended(Mend::V2Create.name());
-        self.cube.carry(to(as_v1), wish.upstream_body.clone(), Pace::Call).await
+        send(to(as_v1)).await
     }
 
     /// Done makes the entry live; refused gives the slot back; unknown makes it ambiguous, still charged.
@@ -163,7 +185,7 @@ impl Governor {
         permit: Permit,
         answer: Result<Response<Bytes>, TransportError>,
     ) -> Result<Made, Refusal> {
-        let marker = permit.0;
+        let marker = permit.marker.clone();
         let answer = match answer {
             Ok(answer) => answer,
             Err(error @ TransportError::NotSent(_)) => {
@@ -180,7 +202,7 @@ impl Governor {
         let status = answer.status().as_u16();
         match outcome::outcome(Asked::Create, status, answer.body()) {
             Outcome::Done => {
-                let given = self.settle_done(ask, wish, marker, answer).await?;
+                let given = self.settle_done(ask, wish, permit, answer).await?;
                 Ok(Made::Given(Box::new(given)))
             }
             Outcome::Refused { slow_down } => {
@@ -204,9 +226,10 @@ impl Governor {
         &self,
         ask: &Ask,
         wish: &Wish,
-        marker: Marker,
+        permit: Permit,
         answer: Response<Bytes>,
     ) -> Result<Given, Refusal> {
+        let Permit { marker, generation } = permit;
         self.metrics.answered(Meant::Done);
         let created = match CreatedSandbox::read(answer.body()) {
             Ok(created) => created,
@@ -229,8 +252,10 @@ impl Governor {
             self.deeds.keep(&marker, loan);
             return Err(outcome_unknown(&marker));
         }
-        let entry = match self.ledger.done(&marker, &birth).await {
-            Ok(Some(entry)) if entry.usable() => entry,
+        let lease = wish.plan.as_ref().map(|plan| &plan.id);
+        let entry = match self.ledger.done(&marker, &birth, lease).await {
+            // Found and taken by another holder before this answer came: its token is not told to whoever asked first.
+            Ok(Some(entry)) if entry.usable() && entry.generation == generation => entry,
             Ok(_) => return Err(outcome_unknown(&marker)),
             Err(error) => {
                 settled(Err(error));

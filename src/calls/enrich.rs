@@ -64,7 +64,7 @@ fn metadata(governor: &Governor, ask: &Ask, entry: &Entry) -> String {
     let labels = Labels {
         bucket: entry.bucket.clone(),
         owner: entry.owner.clone(),
-        ledger: governor.ledger.id().clone(),
+        ledger: governor.ledger.id(),
         marker: entry.marker.clone(),
     };
     metadata.extend(labels.pairs(&names));

@@ -93,19 +93,26 @@ impl Governor {
         answers::refusal(refusal)
     }
 
-    /// Does its tenant call too often?
-    pub(super) fn pace(&self, who: &Who) -> Result<(), Refusal> {
-        let (Some(tenant), Some(per_second)) = (&who.tenant, who.calls_per_second) else { return Ok(()) };
-        self.throttle.call(tenant, per_second).map_err(|wait| {
-            let message = format!("your tenant may make {per_second} calls per second; slow down");
-            Refusal::new(Reason::RateLimited, message).after(wait.0)
-        })
+    /// Does its tenant call too often, or do all of them together, by the one key that Cube knows?
+    pub(super) fn pace(&self, settings: &Settings, who: &Who) -> Result<(), Refusal> {
+        let limited = |tenant, whose: &str, per_second| {
+            self.throttle.call(tenant, per_second).map_err(|wait| {
+                let message = format!("{whose} may make {per_second} calls per second; slow down");
+                Refusal::new(Reason::RateLimited, message).after(wait.0)
+            })
+        };
+        if let (Some(tenant), Some(per_second)) = (&who.tenant, who.calls_per_second) {
+            limited(Some(tenant), "your tenant", per_second)?;
+        }
+        let together = settings.write_path.upstream_calls_per_second;
+        together
+            .map_or(Ok(()), |per_second| limited(None, "all clients of this platform together", per_second))
     }
 
     /// Whom a request comes from, if it may come at all.
     fn admit_caller(&self, settings: &Settings, head: &Parts) -> Result<Who, Refusal> {
         let who = identity::identify(&settings.tenancy, &head.headers)?;
-        self.pace(&who)?;
+        self.pace(settings, &who)?;
         Ok(who)
     }
 

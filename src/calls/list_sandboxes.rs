@@ -108,7 +108,7 @@ impl Governor {
         let bucket = |item: &Listed| match self.ledger.known(&item.id) {
             Some(known) => Some(known.bucket),
             None => Labels::read(&item.metadata, &names)
-                .filter(|labels| labels.ledger == *self.ledger.id())
+                .filter(|labels| labels.ledger == self.ledger.id())
                 .map(|labels| labels.bucket),
         };
         listed

@@ -12,6 +12,7 @@ mod fencing;
 pub mod filter;
 pub mod governor;
 pub mod identity;
+mod lane;
 mod leases;
 mod list_sandboxes;
 pub mod mends;

@@ -13,10 +13,12 @@ use super::touch::Touch;
 use super::wish::malformed;
 use crate::cube::api::{ListedObject, RollbackBody, SnapshotBody, SnapshotMade, snapshot_id, text_member};
 use crate::cube::client::Pace;
+use crate::cube::outcome::Asked;
 use crate::cube::transport::TransportError;
 use crate::ids::{Bucket, ObjectKind, SandboxRef};
 use crate::rules::delete::Reach;
 use crate::rules::entry::Effect;
+use crate::rules::lanes::Lane;
 use crate::verdict::{Reason, Refusal};
 
 /// POST {id}/snapshots: the snapshot is its sandbox's bucket's.
@@ -130,7 +132,9 @@ pub(super) fn write_template(ask: &Ask) -> Result<Reply, Refusal> {
 
 impl Governor {
     async fn carry_object(&self, ask: &Ask, pace: Pace) -> Result<Response<Bytes>, Refusal> {
-        let answer = self.cube.carry(ask.head.clone(), ask.body.clone(), pace).await;
+        let mut granted = self.place(ask, Lane::Connect).await?;
+        let (head, body) = (ask.head.clone(), ask.body.clone());
+        let answer = self.cube.write(&mut granted, Asked::Write, head, body, pace).await;
         answer.map_err(|error| match error {
             TransportError::NotSent(_) => unreachable(&error),
             TransportError::Lost(_) => super::read_sandbox::unanswered(&error),

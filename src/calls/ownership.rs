@@ -39,7 +39,17 @@ impl Governor {
     pub(super) async fn owned_even_dead(&self, ask: &Ask, sandbox: &SandboxRef) -> Result<Owned, Refusal> {
         let entry = self.ledger.find(&sandbox.id).await.map_err(|error| unavailable(&error))?;
         match entry {
-            Some(entry) if ask.who.may_use(&entry.bucket) => Ok(Owned::Entry(Box::new(entry))),
+            Some(entry) if ask.who.may_use(&entry.bucket) => {
+                let ahead = sandbox.generation.filter(|presented| *presented > entry.generation);
+                let entry = match ahead {
+                    None => entry,
+                    Some(ahead) => {
+                        let doubted = self.ledger.presented_ahead(entry, ahead).await;
+                        doubted.map_err(|error| unavailable(&error))?
+                    }
+                };
+                Ok(Owned::Entry(Box::new(entry)))
+            }
             None if ask.who.tenant.is_none() => Ok(Owned::Unrecorded),
             _ => Err(answers::no_such(sandbox.id.as_str())),
         }
@@ -77,7 +87,7 @@ impl Governor {
         let credential = self.cube.credential_for(&ask.head.headers);
         let Seen::Here(detail) = self.cube.get(&sandbox.id, &credential).await else { return false };
         let labels = Labels::read(&detail.listed.metadata, &names);
-        labels.is_some_and(|labels| labels.ledger == *self.ledger.id() && ask.who.may_use(&labels.bucket))
+        labels.is_some_and(|labels| labels.ledger == self.ledger.id() && ask.who.may_use(&labels.bucket))
     }
 
     /// Cube's own refusal of the caller's key, where only Cube can judge it: nothing is written down or shown for somebody

@@ -18,6 +18,7 @@ use crate::cube::transport::TransportError;
 use crate::ids::SandboxRef;
 use crate::rules::delete::Reach;
 use crate::rules::entry::{Activity, Entry};
+use crate::rules::policy::IdForm;
 use crate::time::UnixMillis;
 use crate::verdict::{Reason, Refusal};
 
@@ -131,8 +132,14 @@ impl Governor {
         let (head, body) = answer.into_parts();
         let Ok(text) = std::str::from_utf8(&body) else { return Response::from_parts(head, body) };
         let completed = entry.map_or_else(|| text.to_owned(), |entry| enrich::item(self, ask, entry, text));
-        let named = match sandbox.generation {
-            Some(_) => crate::cube::api::with_sandbox_id(&completed, sandbox).unwrap_or(completed),
+        let qualifies = |entry: &Entry| ask.settings.policies.of(&entry.bucket).ids == IdForm::Qualified;
+        let generation =
+            sandbox.generation.or(entry.filter(|entry| qualifies(entry)).map(|entry| entry.generation));
+        let named = match generation {
+            Some(_) => {
+                let name = SandboxRef { id: sandbox.id.clone(), generation };
+                crate::cube::api::with_sandbox_id(&completed, &name).unwrap_or(completed)
+            }
             None => completed,
         };
         let mended = mends::item(&ask.settings.compat, ask.user_agent(), &named);

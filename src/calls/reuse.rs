@@ -50,12 +50,12 @@ impl Governor {
         match self.ledger.claim(key).await.map_err(|error| unavailable(&error))? {
             Claim::Free(key) => Ok(Before::Nothing(Some(key))),
             Claim::Mismatch => Err(mismatch()),
-            Claim::Same(entry) => {
-                let Some(repeated) = self.join(ask, &entry.marker).await? else {
-                    return Ok(Before::LookAgain);
-                };
-                self.given(ask, repeated.entry).await
-            }
+            Claim::Overtaken => Err(self.overtaken()),
+            Claim::Same(entry) => match self.join(ask, &entry.marker).await? {
+                None => Ok(Before::LookAgain),
+                Some(repeated) if repeated.entry.generation != entry.generation => Err(self.overtaken()),
+                Some(repeated) => self.given(ask, repeated.entry).await,
+            },
         }
     }
 
@@ -109,10 +109,13 @@ impl Governor {
     /// paused or ended by itself.
     async fn awake(&self, ask: &Ask, entry: &Entry) -> Result<Option<Entry>, Refusal> {
         let seen = self.deeds.ask(entry).await.map_err(|error| unavailable(&error))?;
-        let entry = self.ledger.entry(&entry.marker).await.map_err(|error| unavailable(&error))?;
-        match entry.filter(Entry::usable) {
-            Some(entry) if entry.paused_since().is_some() => self.wake_for(ask, &entry).await,
-            Some(entry) if seen != Answer::Gone => Ok(Some(entry)),
+        let now = self.ledger.entry(&entry.marker).await.map_err(|error| unavailable(&error))?;
+        match now.filter(Entry::usable) {
+            // Overtaken already: its successor wakes it.
+            Some(now) if now.paused_since().is_some() && now.generation == entry.generation => {
+                self.wake_for(ask, &now).await
+            }
+            Some(now) if seen != Answer::Gone => Ok(Some(as_given(entry, now))),
             _ => Ok(None),
         }
     }
@@ -141,8 +144,9 @@ impl Governor {
             Err(refusal) if refusal.reason == Reason::NotFound => false,
             Err(refusal) => return Err(refusal),
         };
-        let entry = self.ledger.entry(&entry.marker).await.map_err(|error| unavailable(&error))?;
-        Ok(entry.filter(|entry| woken && entry.usable()))
+        let now = self.ledger.entry(&entry.marker).await.map_err(|error| unavailable(&error))?;
+        let now = now.filter(|now| woken && now.usable());
+        Ok(now.map(|now| as_given(entry, now)))
     }
 
     /// Waits until a create on its way is born, or has come to nothing.
@@ -200,6 +204,13 @@ impl Governor {
         given(entry, answer)
     }
 
+    /// The sandbox that a key stands for is another holder's by now: its id and its lease are not told again.
+    fn overtaken(&self) -> Refusal {
+        self.metrics.leased(LeaseEvent::Sealed);
+        let message = "another holder has taken the sandbox that this Idempotency-Key made; use a new key to create anew";
+        Refusal::new(Reason::LeaseSealed, message)
+    }
+
     /// A lease that may not act again.
     pub(super) fn sealed(&self) -> Refusal {
         self.metrics.leased(LeaseEvent::Sealed);
@@ -207,6 +218,12 @@ impl Governor {
             "this lease was released or overtaken and never acts again; acquire with a new lease_id";
         Refusal::new(Reason::LeaseSealed, message)
     }
+}
+
+/// The sandbox as it is now, under what its holder was given. Asking and waking take their time: whoever has taken the
+/// sandbox over meanwhile is not told of here, and a holder that was overtaken finds itself fenced out.
+fn as_given(given: &Entry, now: Entry) -> Entry {
+    Entry { generation: given.generation, lease: given.lease.clone(), ..now }
 }
 
 fn mismatch() -> Refusal {

@@ -145,7 +145,7 @@ impl Default for Compat {
     }
 }
 
-/// When the breakers open and how they close.
+/// How much is sent to Cube at once and in a second, when the breakers open and how they close.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WritePath {
     /// Upstream writes at once, at most.
@@ -160,4 +160,6 @@ pub struct WritePath {
     pub probe_interval: Duration,
     /// Time between probes, at most.
     pub probe_interval_max: Duration,
+    /// Calls of all clients in a second, for where Cube counts all of them by one key; `None` counts nothing.
+    pub upstream_calls_per_second: Option<NonZeroU32>,
 }

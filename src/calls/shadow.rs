@@ -19,10 +19,12 @@ use super::wish::Wish;
 use crate::cube::api::CreatedSandbox;
 use crate::cube::client::Pace;
 use crate::cube::outcome::{self, Absence, Asked};
+use crate::cube::transport::TransportError;
 use crate::ids::{Bucket, Marker, SandboxRef};
-use crate::ledger::{Decision, KillReport, LedgerError, Limits, Reserved};
+use crate::ledger::{Decision, KillReport, LedgerError, Reserved};
 use crate::rules::delete;
 use crate::rules::entry::{Actor, Birth, Entry, Proof};
+use crate::rules::lanes::Lane;
 use crate::verdict::Refusal;
 
 /// Creates and deletes are followed; all else passes. Who asks is found out before Cube's own key takes the place of theirs.
@@ -53,7 +55,7 @@ impl Governor {
             self.would_refuse(&refusal, None, request_id(head));
             identity::anybody()
         });
-        if let Err(refusal) = self.pace(&who) {
+        if let Err(refusal) = self.pace(settings, &who) {
             self.would_refuse(&refusal, who.buckets.first(), request_id(head));
         }
         who
@@ -83,7 +85,7 @@ impl Governor {
             self.ledger.note(change.with("marker", wish.marker.as_str()).with("timeout_s", seconds));
         }
         let recorded = self.shadow_reserve(&ask, &wish).await;
-        let answer = self.cube.carry(ask.head.clone(), ask.body.clone(), Pace::Call).await;
+        let answer = self.watched(Lane::Create, Asked::Create, ask.head.clone(), ask.body.clone()).await;
         if let Err(error) = recorded {
             log(&error);
         } else if let Err(error) = self.shadow_settle(&wish, answer.as_ref().ok()).await {
@@ -92,18 +94,29 @@ impl Governor {
         Reply::Answer(answer.unwrap_or_else(|error| answers::refusal(&unanswered(&error))))
     }
 
+    /// Carries a write further that the guard of the write path only watches: it refuses and delays nothing.
+    async fn watched(
+        &self,
+        lane: Lane,
+        asked: Asked,
+        head: Parts,
+        body: Bytes,
+    ) -> Result<Response<Bytes>, TransportError> {
+        let mut place = self.cube.guard().watch(lane);
+        self.cube.write(&mut place, asked, head, body, Pace::Call).await
+    }
+
     /// Would this create be allowed its fields, and find its objects, its rate, a slot?
     async fn would_admit(&self, ask: &Ask, wish: &Wish) -> Result<(), Refusal> {
         wish.check_fields()?;
         wish.check_objects(self, ask).await?;
         wish.check_rate(self, ask)?;
+        self.check_write_path()?;
         self.would_fit(ask, &wish.bucket).await
     }
 
     async fn shadow_reserve(&self, ask: &Ask, wish: &Wish) -> Result<(), LedgerError> {
-        if let Reserved::Slot(_) =
-            self.ledger.reserve(&wish.ledger_ask(ask, None, None), Limits::default()).await?
-        {
+        if let Reserved::Slot(_) = self.ledger.reserve_unlimited(&wish.ledger_ask(ask, None, None)).await? {
             self.ledger.dispatch(&wish.marker).await?;
         }
         Ok(())
@@ -115,7 +128,7 @@ impl Governor {
             Some(created) => {
                 let deadline = wish.asked_deadline(self.clock.now());
                 let birth = Birth { sandbox: created.id, answer: None, deadline };
-                self.ledger.done(&wish.marker, &birth).await.map(drop)
+                self.ledger.done(&wish.marker, &birth, None).await.map(drop)
             }
             // Without our labels a lost create cannot be found by its marker: what appears is taken in by the inventory.
             None => self.ledger.refused(&wish.marker, "not made, or not known to be (shadow)").await,
@@ -142,7 +155,7 @@ impl Governor {
             Err(error) => self.would_refuse(&unavailable(error), ask.who.buckets.first(), ask.request_id()),
             Ok(_) => {}
         }
-        let answer = match self.cube.carry(ask.head, ask.body, Pace::Call).await {
+        let answer = match self.watched(Lane::Delete, Asked::Delete, ask.head, ask.body).await {
             Ok(answer) => answer,
             Err(error) => return Reply::Answer(answers::refusal(&unanswered(&error))),
         };
@@ -164,7 +177,8 @@ impl Governor {
             return self.ledger.not_found(marker).await.map(drop);
         }
         self.ledger.condemn(marker, Actor::Client, &delete::Shown::nothing(), "DELETE (shadow)").await?;
-        self.ledger.kill_tried(marker, KillReport::Proof(Proof::Deleted), "shadow").await.map(drop)
+        let Some(condemned) = self.ledger.condemned(marker).await? else { return Ok(()) };
+        self.ledger.kill_tried(&condemned, KillReport::Proof(Proof::Deleted), "shadow").await.map(drop)
     }
 }
 

@@ -16,7 +16,8 @@ type Limiter = Arc<DefaultDirectRateLimiter>;
 /// begins anew. Their number is bounded by what configurations have said.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
-    calls: Mutex<HashMap<(TenantName, NonZeroU32), Limiter>>,
+    /// By tenant; `None` for the one key by which all of them go to Cube.
+    calls: Mutex<HashMap<(Option<TenantName>, NonZeroU32), Limiter>>,
     creates: Mutex<HashMap<(Option<Bucket>, CreateRate), Limiter>>,
     clock: DefaultClock,
 }
@@ -26,14 +27,14 @@ pub(super) struct Throttle {
 pub(super) struct TooOften(pub(super) u32);
 
 impl Throttle {
-    /// One call of a tenant that may make `per_second`.
+    /// One call of a tenant, or of everybody together, that may make `per_second`.
     ///
     /// # Errors
     /// [`TooOften`].
-    pub(super) fn call(&self, tenant: &TenantName, per_second: NonZeroU32) -> Result<(), TooOften> {
+    pub(super) fn call(&self, tenant: Option<&TenantName>, per_second: NonZeroU32) -> Result<(), TooOften> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let limiter = calls
-            .entry((tenant.clone(), per_second))
+            .entry((tenant.cloned(), per_second))
             .or_insert_with(|| RateLimiter::direct(Quota::per_second(per_second)).into())
             .clone();
         drop(calls);

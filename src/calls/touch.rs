@@ -16,6 +16,7 @@ use super::seam::Reply;
 use super::wish::{clamp, malformed};
 use crate::cube::api::{RefreshBody, TimeoutBody};
 use crate::cube::client::Pace;
+use crate::cube::guard::Place;
 use crate::cube::outcome::{self, Asked, Outcome};
 use crate::cube::profile::Probe;
 use crate::cube::transport::TransportError;
@@ -23,6 +24,7 @@ use crate::ids::SandboxRef;
 use crate::ledger::{Began, Beginning, LedgerError};
 use crate::rules::delete::Reach;
 use crate::rules::entry::{Effect, Entry};
+use crate::rules::lanes::Lane;
 use crate::rules::policy::UnprovenDelete;
 use crate::time::UnixMillis;
 use crate::verdict::{Reason, Refusal};
@@ -54,6 +56,16 @@ impl Touch<'_> {
             (_, Reach::Until(_)) if defers => Ok(answers::plain(StatusCode::NO_CONTENT, Bytes::new())),
             (Call::Sandbox { act: Act::Pause, .. }, _) => Err(fencing::unproven(Reason::FencedPause)),
             _ => Err(fencing::unproven(Reason::FencedGeneration)),
+        }
+    }
+}
+
+impl Touch<'_> {
+    /// What keeps something alive goes before what else changes it.
+    fn lane(&self) -> Lane {
+        match &self.call {
+            Call::Sandbox { act: Act::Timeout | Act::Refresh, .. } => Lane::Renew,
+            _ => Lane::Connect,
         }
     }
 }
@@ -97,6 +109,8 @@ impl Governor {
             reach: touch.reach,
             shown: &shown,
         };
+        // Before it is registered: who waits for a place has nothing under way.
+        let mut place = self.place(touch.ask, touch.lane()).await?;
         let began = self.ledger.begin(&entry.marker, beginning).await;
         let operation = match began.map_err(|error| unavailable(&error))? {
             Began::Registered(operation) => operation,
@@ -104,7 +118,8 @@ impl Governor {
             Began::Fenced => return Err(self.fenced(touch.sandbox, &shown, touch.act())),
             Began::Unproven => return touch.unproven(entry),
         };
-        let answer = self.send(touch).await;
+        let answer = self.send_write(touch, &mut place).await;
+        drop(place);
         let effect = match &answer {
             Ok(answer) => match outcome::outcome(Asked::Write, answer.status().as_u16(), answer.body()) {
                 Outcome::Done => effect,
@@ -130,10 +145,20 @@ impl Governor {
         Ok(answer)
     }
 
-    /// Forwards the call under the path of its own.
+    /// Forwards a read under the path of its own.
     pub(super) async fn send(&self, touch: &Touch<'_>) -> Result<Response<Bytes>, TransportError> {
         let head = touch.ask.head_to(&touch.call.upstream_path().unwrap_or_default());
-        let answer = self.cube.carry(head, touch.body.clone(), touch.pace).await?;
+        self.cube.carry(head, touch.body.clone(), touch.pace).await
+    }
+
+    /// Forwards a write under the path of its own.
+    async fn send_write(
+        &self,
+        touch: &Touch<'_>,
+        place: &mut Place,
+    ) -> Result<Response<Bytes>, TransportError> {
+        let head = touch.ask.head_to(&touch.call.upstream_path().unwrap_or_default());
+        let answer = self.cube.write(place, Asked::Write, head, touch.body.clone(), touch.pace).await?;
         if let Call::Sandbox { act: Act::Connect, prefix, .. } = &touch.call
             && prefix.is_v2()
         {
@@ -157,7 +182,8 @@ impl Governor {
 
     /// The same, with Cube's answer as it came.
     pub(super) async fn touch_unrecorded_raw(&self, touch: &Touch<'_>) -> Result<Response<Bytes>, Refusal> {
-        self.send(touch).await.map_err(|error| match error {
+        let mut place = self.place(touch.ask, touch.lane()).await?;
+        self.send_write(touch, &mut place).await.map_err(|error| match error {
             TransportError::NotSent(_) => unreachable(&error),
             TransportError::Lost(_) => lost(&error),
         })

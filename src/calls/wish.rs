@@ -162,7 +162,7 @@ impl Wish {
         let labels = Labels {
             bucket: self.bucket.clone(),
             owner: self.owner.id.clone(),
-            ledger: governor.ledger.id().clone(),
+            ledger: governor.ledger.id(),
             marker: self.marker.clone(),
         };
         let mended = mends::lifecycle(&ask.settings.compat, &governor.cube.profile(), &self.body);

@@ -25,7 +25,7 @@ pub(super) enum Listed {
 }
 
 /// Which sandboxes are listed.
-#[derive(Args)]
+#[derive(Args, Default)]
 #[group(skip)]
 pub(super) struct Which {
     /// In this bucket only.
@@ -142,7 +142,7 @@ fn buckets(answer: &Value) -> String {
 }
 
 /// Every page of them.
-async fn sandboxes(warden: &Reach, which: &Which) -> anyhow::Result<Vec<Value>> {
+pub(super) async fn sandboxes(warden: &Reach, which: &Which) -> anyhow::Result<Vec<Value>> {
     let (mut all, mut after) = (Vec::new(), None::<String>);
     loop {
         let limit = PAGE.to_string();

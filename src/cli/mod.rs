@@ -3,9 +3,13 @@
 //! Must stay true: exit code 0 means done, 1 means that something could not be done, 2 that the configuration (or the
 //! command line) is wrong; what is wrong is said in sentences on standard error, what was asked for goes to standard output.
 
+mod beside;
 mod check;
+mod doctor;
 mod generate;
+mod guarding;
 mod keygen;
+mod ledger;
 mod look;
 mod operate;
 mod order;
@@ -27,6 +31,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::{self, Problems, Settings};
 use operate::Operate;
+use reach::Reaching;
 
 /// Governance for a Cube Sandbox node: ownership, quotas, leases and safe deletes for unmodified E2B clients.
 #[derive(Parser)]
@@ -51,6 +56,16 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say whether this deployment is safe to enforce: what is found, how bad it is, and what to do.
+    Doctor {
+        #[command(flatten)]
+        configured: Configured,
+        #[command(flatten)]
+        reaching: Reaching,
+    },
+    /// Move the ledger between stores, or look whether it is whole.
+    #[command(subcommand)]
+    Ledger(ledger::LedgerCommand),
     /// Make a key for a tenant: the key itself, and its hash for the configuration.
     Keygen,
     #[command(flatten)]
@@ -113,6 +128,8 @@ pub fn main() -> ExitCode {
     let done = match CommandLine::parse().command {
         Command::Serve(configured) => serve::run(configured.config),
         Command::Check { configured, json } => check::run(configured.config.as_deref(), json),
+        Command::Doctor { configured, reaching } => doctor::run(configured.config.as_deref(), &reaching),
+        Command::Ledger(command) => ledger::run(&command),
         Command::Keygen => keygen::run(),
         Command::Operate(operate) => operate.run(),
         Command::Completions { shell } => generate::completions(shell),

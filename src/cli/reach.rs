@@ -70,6 +70,11 @@ impl Reach {
         if status == StatusCode::NOT_FOUND { Ok(None) } else { self.judge(status, body).map(Some) }
     }
 
+    /// The same, whatever its status: what is not ready says so with a body.
+    pub(super) async fn look(&self, path: &str) -> anyhow::Result<Value> {
+        Ok(self.exchange(Method::GET, path, Bytes::new()).await?.1)
+    }
+
     pub(super) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.ask(Method::POST, path, Bytes::from(body.to_string())).await
     }

@@ -10,6 +10,8 @@ use http::Method;
 use http::request::Parts;
 use tokio::sync::watch;
 
+use super::beside;
+use super::guarding::guard;
 use crate::admin::{Admin, Health, Outlook};
 use crate::calls::classify::Call;
 use crate::calls::governor::{Governor, Wiring as CallsWiring};
@@ -19,13 +21,16 @@ use crate::calls::settings::{Adopt, Mode};
 use crate::config::Settings;
 use crate::cube::api::LabelNames;
 use crate::cube::client::{Client, Ways};
+use crate::cube::guard::Guard;
 use crate::cube::transport::{self, ClockTimer, Transport};
 use crate::deeds::{self, Deeds};
 use crate::ids::{Bucket, OTHER};
 use crate::ledger::{self, Ledger};
 use crate::proxy::{self, Ending, Finished, Observer, Proxy};
 use crate::rules::entry::Timing;
+use crate::rules::limits::LimitSheet;
 use crate::rules::policy::Policies;
+use crate::rules::write_path;
 use crate::store::Store;
 use crate::store::embedded::Embedded;
 use crate::store::redis::{Redis, Time};
@@ -82,12 +87,20 @@ impl Warden {
         let metrics = Arc::new(Metrics::new(names, settings.calls.policies.labels()));
         let ledger_settings =
             ledger::Settings { upstream: settings.cube.name.clone(), timing: timing(settings) };
-        let seed = Chance::from_os();
-        let ledger = Ledger::open(store, ledger_settings, seed).await.context("open the ledger")?;
-        let ledger = Arc::new(ledger);
+        let lost = beside::recall(settings);
+        let ledger = Ledger::open_known(store, ledger_settings, chance.fork(), lost.as_ref()).await;
+        let ledger = Arc::new(ledger.context("open the ledger")?);
+        beside::remember(settings, &ledger.id());
+        ledger.configure(limits(settings));
         let ways = ways(settings, &metrics, &clock)?;
-        let cube =
-            Client::new(ways, settings.cube.api_key.clone(), settings.cube.budgets, Arc::clone(&clock));
+        let guard = guard(settings, &metrics, &clock);
+        let cube = Client::new(
+            ways,
+            Arc::clone(&guard),
+            settings.cube.api_key.clone(),
+            settings.cube.budgets,
+            Arc::clone(&clock),
+        );
         let cube = Arc::new(cube);
         let deletes = &settings.tasks.deletes;
         let limits = deeds::Limits { most_wakes: deletes.max_wakes, client_wait: deletes.client_wait };
@@ -135,6 +148,7 @@ impl Warden {
         let outlook = Arc::new(View {
             governor: Arc::clone(&governor),
             tasks: Arc::clone(&tasks),
+            guard,
             overdue_grace: settings.tasks.collector.overdue_grace,
         });
         let admin = &settings.admin;
@@ -160,8 +174,13 @@ impl Warden {
     /// Takes what may change at run time into force.
     pub fn reload(&self, settings: &Settings) {
         self.governor.reload(settings.calls.clone());
+        self.ledger.configure(limits(settings));
         self.tasks.reload(task_rules(settings));
     }
+}
+
+fn limits(settings: &Settings) -> LimitSheet {
+    settings.calls.policies.limits(settings.calls.admission.global_limit)
 }
 
 /// Governs, and knows whether any call is under way.
@@ -188,6 +207,7 @@ struct View {
     governor: Arc<Governor>,
     tasks: Arc<Tasks>,
     overdue_grace: Duration,
+    guard: Arc<Guard>,
 }
 
 impl Outlook for View {
@@ -213,6 +233,10 @@ impl Outlook for View {
             corrupt_records: status.corrupt_records,
             foreign: self.tasks.foreign(),
         }
+    }
+
+    fn write_path(&self) -> write_path::View {
+        self.guard.view()
     }
 
     fn ends_sandboxes(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::background::wide;
-use super::kinds::{duration, whole};
+use super::kinds::{duration, rate, whole};
 use super::sheet::Sheet;
 use super::span::{DAY, HOUR, SECOND};
 use crate::calls::settings::{Admission, WritePath};
@@ -33,12 +33,13 @@ pub(super) fn admission(sheet: &mut Sheet) -> Admission {
 /// Reads `[write_path]`; `call_timeout` is the upstream's.
 pub(super) fn write_path(sheet: &mut Sheet, call_timeout: Duration) -> WritePath {
     let settings = sheet.section("write_path", |s| WritePath {
-        max_writes: wide(s.get("max_writes", 64, &whole(2..=100_000))),
+        max_writes: wide(s.get("max_writes", 256, &whole(2..=100_000))),
         failures: s.get("failures", 5, &whole(1..=10_000)),
         failure_percent: s.get("failure_percent", 50, &whole(1..=100)),
         window: s.get("window", "120s", &duration(SECOND..=DAY)),
         probe_interval: s.get("probe_interval", "15s", &duration(SECOND..=HOUR)),
         probe_interval_max: s.get("probe_interval_max", "60s", &duration(SECOND..=HOUR)),
+        upstream_calls_per_second: s.get("upstream_calls_per_second", "none", &rate(1_000_000).or_none()),
     });
     sheet.cross(
         &["write_path.window", "upstream.call_timeout"],

@@ -22,6 +22,7 @@ mod upstream;
 pub use problem::{Problem, Problems, Source};
 pub use sheet::Effective;
 
+use crate::ids::LedgerId;
 use crate::{admin, calls, cube, proxy, store, tasks, telemetry};
 use sheet::Sheet;
 
@@ -36,6 +37,8 @@ pub struct Settings {
     pub cube: cube::settings::Settings,
     /// Which store keeps the ledger.
     pub store: store::settings::Settings,
+    /// The ledger that was in that store before it was lost, if the operator says so.
+    pub lost_ledger: Option<LedgerId>,
     /// What the calls go by, the policies of the buckets among it.
     pub calls: calls::settings::Settings,
     /// What the background tasks go by.
@@ -55,7 +58,7 @@ pub fn load(text: &str, env: impl IntoIterator<Item = (String, String)>) -> Resu
     let mut sheet = Sheet::open(text, env)?;
     let (proxy, admin) = listeners::read(&mut sheet);
     let cube = upstream::read(&mut sheet, proxy.listen);
-    let (store, decisions) = storage::read(&mut sheet);
+    let (store, lost_ledger, decisions) = storage::read(&mut sheet);
     let tenancy = tenants::read(&mut sheet);
     let adopt = identity::adopt(&mut sheet, &tenancy);
     let policies = buckets::name_adopting(buckets::read(&mut sheet, &tenancy), &adopt);
@@ -72,7 +75,7 @@ pub fn load(text: &str, env: impl IntoIterator<Item = (String, String)>) -> Resu
     let calls =
         calls::settings::Settings { mode, tenancy, identity, adopt, admission, compat, write_path, policies };
     let tasks = tasks::settings::Settings { collector, reconciler, deletes, decisions };
-    Ok(Settings { proxy, admin, cube, store, calls, tasks, log, effective })
+    Ok(Settings { proxy, admin, cube, store, lost_ledger, calls, tasks, log, effective })
 }
 
 /// What a reload changes.

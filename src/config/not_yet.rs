@@ -48,7 +48,6 @@ fn awaited(key: &str) -> Option<(&'static str, String)> {
         // The inventory, and how long a 404 proves nothing, go by these two already.
         ("collector", "cycle" | "newborn_grace") => None,
         ("collector", _) => Some(("the collector", key.to_owned())),
-        ("write_path", _) => Some(("the write-path guard", key.to_owned())),
         ("bucket_defaults" | "env_defaults" | "bucket", _) => {
             let for_what = match name {
                 "retention" => "the collector",

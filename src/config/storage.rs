@@ -3,6 +3,7 @@
 use super::kinds::{Kind, any_text, choice, duration, flag, hidden, text, whole};
 use super::sheet::Sheet;
 use super::span::{HOUR, YEAR};
+use crate::ids::LedgerId;
 use crate::store::settings::{Redis, Settings};
 use crate::tasks::settings::Decisions;
 
@@ -14,10 +15,10 @@ enum StoreKind {
 }
 
 /// Reads the section.
-pub(super) fn read(sheet: &mut Sheet) -> (Settings, Decisions) {
+pub(super) fn read(sheet: &mut Sheet) -> (Settings, Option<LedgerId>, Decisions) {
     let kinds =
         [("embedded", StoreKind::Embedded), ("memory", StoreKind::Memory), ("redis", StoreKind::Redis)];
-    let (kind, path, redis, decisions) = sheet.section("store", |s| {
+    let (kind, path, redis, lost, decisions) = sheet.section("store", |s| {
         let kind = s.get("kind", "embedded", &choice(kinds));
         let path = s.get("path", "./cubewarden-data", &any_text());
         let url = s.get("url", "", &url());
@@ -29,7 +30,8 @@ pub(super) fn read(sheet: &mut Sheet) -> (Settings, Decisions) {
             ends_age: s.get("ends_age", "60days", &duration(HOUR..=YEAR)),
             ends_count: s.get("ends_count", 200_000, &whole(1_000..=100_000_000)).into(),
         };
-        (kind, path, Redis { url, ledger, share }, decisions)
+        let lost = s.get("lost_ledger", "", &lost_ledger());
+        (kind, path, Redis { url, ledger, share }, lost, decisions)
     });
     let embedded = matches!(kind, StoreKind::Embedded);
     sheet.cross(
@@ -44,7 +46,7 @@ pub(super) fn read(sheet: &mut Sheet) -> (Settings, Decisions) {
         StoreKind::Memory => Settings::Memory,
         StoreKind::Redis => Settings::Redis(redis),
     };
-    (settings, decisions)
+    (settings, lost, decisions)
 }
 
 /// How an address of Redis may begin; the store reads the rest.
@@ -56,6 +58,13 @@ fn name() -> Kind<String> {
     text("a name of letters, digits, dots, dashes and underscores", |text| {
         let fine = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
         (fine && (1..=63).contains(&text.len())).then(|| text.to_owned())
+    })
+}
+
+/// The id of a ledger (`cw_ledger` in the metadata of its sandboxes), or nothing.
+fn lost_ledger() -> Kind<Option<LedgerId>> {
+    text("the 16 digits that stand as cw_ledger in the metadata of its sandboxes, or \"\"", |text| {
+        if text.is_empty() { Some(None) } else { LedgerId::new(text).ok().map(Some) }
     })
 }
 

@@ -4,6 +4,7 @@
 //! budgets are Cube's own and a margin, never the caller's patience. Deliberately absent: retries and any decision.
 
 mod lives;
+mod writes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,13 +18,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 
 use super::api::{Detail, Listed};
 pub use super::credential::Credential;
-use super::outcome::{self, Absence, Asked, Outcome};
+use super::guard::Guard;
+use super::outcome::{self, Absence, Asked};
 use super::profile::{Probe, Profile};
 use super::settings::{ApiKey, Budgets};
 use super::transport::{Transport, TransportError};
 use crate::ids::SandboxId;
-use crate::rules::entry::Proof;
 use crate::time::Clock;
+
+pub use writes::Killed;
 
 /// How much longer than Cube's own budget an answer is waited for.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -56,21 +59,6 @@ pub enum Seen {
     Unclear(String),
 }
 
-/// What a DELETE of one sandbox said.
-#[derive(Clone, Debug)]
-pub enum Killed {
-    /// It is gone.
-    Proof(Proof),
-    /// Cube asks to come back later.
-    Wait(Duration),
-    /// It is paused, and this Cube does not delete paused ones.
-    Paused,
-    /// Cube refused, or was not reached: nothing was done.
-    Refused(String),
-    /// Nothing can be concluded.
-    Unclear(String),
-}
-
 /// The two ways to Cube, so that what clients wait for and what the warden asks by itself are measured apart.
 #[derive(Clone, Debug)]
 pub struct Ways {
@@ -83,6 +71,7 @@ pub struct Ways {
 /// The Cube API, as one warden uses it.
 pub struct Client {
     ways: Ways,
+    guard: Arc<Guard>,
     api_key: Option<ApiKey>,
     budgets: Budgets,
     clock: Arc<dyn Clock>,
@@ -98,11 +87,23 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client over these ways.
+    /// A client over these ways, whose writes this guard watches over.
     #[must_use]
-    pub fn new(ways: Ways, api_key: Option<ApiKey>, budgets: Budgets, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(
+        ways: Ways,
+        guard: Arc<Guard>,
+        api_key: Option<ApiKey>,
+        budgets: Budgets,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let (profile, wants_key) = (ArcSwap::default(), AtomicBool::new(false));
-        Self { ways, api_key, budgets, clock, profile, wants_key }
+        Self { ways, guard, api_key, budgets, clock, profile, wants_key }
+    }
+
+    /// The guard before its writes.
+    #[must_use]
+    pub fn guard(&self) -> &Arc<Guard> {
+        &self.guard
     }
 
     /// What is known of this Cube.
@@ -185,7 +186,7 @@ impl Client {
     }
 
     /// Carries a client's call further: its head (credential swapped, no compression asked for, since the answer is read
-    /// here), and `body` with its exact length.
+    /// here), and `body` with its exact length. A governed write goes by [`Client::write`].
     ///
     /// # Errors
     /// [`TransportError`], which says whether anything can have been sent.
@@ -222,49 +223,6 @@ impl Client {
                 Err(error) => Seen::Unclear(format!("GET: {error}")),
             },
             Absence::NoProof => Seen::Unclear(format!("GET was answered {status}")),
-        }
-    }
-
-    /// DELETE of one sandbox.
-    pub async fn delete(&self, sandbox: &SandboxId, credential: &Credential) -> Killed {
-        let path = format!("/sandboxes/{sandbox}");
-        let answer = match self.ask(Method::DELETE, &path, None, Pace::Call, credential).await {
-            Ok(answer) => answer,
-            Err(error @ TransportError::NotSent(_)) => return Killed::Refused(format!("DELETE: {error}")),
-            Err(error @ TransportError::Lost(_)) => return Killed::Unclear(format!("DELETE: {error}")),
-        };
-        let (status, body) = (answer.status().as_u16(), answer.body());
-        if outcome::absence(Asked::Delete, status, body, &self.profile()) == Absence::Proven {
-            let deleted = answer.status() == StatusCode::NO_CONTENT;
-            if !deleted && self.profile().wants(Probe::DeleteOfNobody) {
-                // It tells what it does not have from what it has; what it said of one is true of all.
-                self.learn(Probe::DeleteOfNobody, &answer);
-            }
-            return Killed::Proof(if deleted { Proof::Deleted } else { Proof::DeleteNotFound });
-        }
-        if answer.status() == StatusCode::NO_CONTENT && self.profile().wants(Probe::DeleteOfNobody) {
-            return self.confirm_deleted(sandbox, credential).await;
-        }
-        let retry_after = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-        if let Some(seconds) = outcome::retry_after(retry_after, body) {
-            return Killed::Wait(Duration::from_secs(u64::from(seconds.max(1))));
-        }
-        if outcome::paused_refuses_delete(status, body) {
-            return Killed::Paused;
-        }
-        let said = format!("DELETE was answered {status}");
-        match outcome::outcome(Asked::Write, status, body) {
-            Outcome::Refused { .. } => Killed::Refused(said),
-            Outcome::Done | Outcome::Unknown => Killed::Unclear(said),
-        }
-    }
-
-    /// A 204 of a Cube of which it is not known whether it says so of anything.
-    async fn confirm_deleted(&self, sandbox: &SandboxId, credential: &Credential) -> Killed {
-        match self.get(sandbox, credential).await {
-            Seen::Absent => Killed::Proof(Proof::Deleted),
-            Seen::Here(_) => Killed::Refused("still there after DELETE was answered 204".to_owned()),
-            Seen::Unclear(why) => Killed::Unclear(format!("DELETE was answered 204, unproven; {why}")),
         }
     }
 

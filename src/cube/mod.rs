@@ -3,6 +3,7 @@
 pub mod api;
 pub mod client;
 mod credential;
+pub mod guard;
 pub mod outcome;
 pub mod profile;
 pub mod settings;

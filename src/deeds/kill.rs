@@ -140,7 +140,7 @@ impl Deeds {
         let Some(sandbox) = &entry.sandbox else { return Ok(None) };
         let credential = self.credential(marker);
         let (report, why) = self.attempt(sandbox, &credential).await;
-        let after = self.ledger.kill_tried(marker, report, &why).await?;
+        let after = self.ledger.kill_tried(&entry, report, &why).await?;
         if after.as_ref().is_none_or(|entry| !entry.charged()) {
             self.lent().remove(marker);
         }
@@ -158,7 +158,7 @@ impl Deeds {
 
     /// One try: what came of it, and in words.
     async fn attempt(&self, sandbox: &SandboxId, credential: &Credential) -> (KillReport, String) {
-        match self.cube.delete(sandbox, credential).await {
+        match self.cube.delete(self.cube.guard().delete().await, sandbox, credential).await {
             Killed::Proof(proof) => (KillReport::Proof(proof), proof.name().to_owned()),
             Killed::Wait(wait) => (KillReport::Wait(wait), "Cube asked to wait".to_owned()),
             Killed::Paused => self.wake_and_delete(sandbox, credential).await,
@@ -172,10 +172,10 @@ impl Deeds {
         let Ok(_awake) = self.wakes.acquire().await else {
             return (KillReport::Failed, "the budget of wake-ups is closed".to_owned());
         };
-        if let Err(why) = self.cube.wake(sandbox, credential).await {
+        if let Err(why) = self.cube.wake(self.cube.guard().wake().await, sandbox, credential).await {
             return (KillReport::Failed, why);
         }
-        match self.cube.delete(sandbox, credential).await {
+        match self.cube.delete(self.cube.guard().delete().await, sandbox, credential).await {
             Killed::Proof(proof) => self.confirm_woken(sandbox, credential, proof).await,
             Killed::Wait(wait) => (KillReport::Wait(wait), "Cube asked to wait".to_owned()),
             Killed::Paused => (KillReport::Failed, "it refuses to go even after it was woken".to_owned()),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::Deeds;
 use crate::cube::api::SandboxState;
-use crate::cube::client::{Credential, Seen};
+use crate::cube::client::{Credential, Pace, Seen};
 use crate::ledger::LedgerError;
 use crate::rules::entry::{Activity, Entry};
-use crate::time::UnixMillis;
+use crate::time::{UnixMillis, within};
 
 /// So much may the end that Cube shows be before the one that was asked for: its clock and the way there.
 const SLACK: Duration = Duration::from_secs(10);
@@ -47,7 +47,12 @@ impl Deeds {
         // What somebody has granted it beyond that is not taken away.
         let until = entry.deadline.map_or(wanted, |deadline| deadline.max(wanted));
         let seconds = until.since(now).as_secs();
-        let asked = self.cube.renew(sandbox, seconds, credential).await;
+        // Whoever waits for longer than Cube itself may take has waited in vain.
+        let turn = within(self.clock.as_ref(), self.cube.budget(Pace::Call), self.cube.guard().renew()).await;
+        let asked = match turn {
+            Ok(place) => self.cube.renew(place, sandbox, seconds, credential).await,
+            Err(late) => Err(format!("no place among the writes to Cube: {late}")),
+        };
         let shown = match self.cube.get(sandbox, credential).await {
             Seen::Absent => {
                 self.ledger.not_found(&entry.marker).await?;

@@ -2,9 +2,9 @@
 
 use super::{ATTEMPTS, Decision, IdempotencyKey, LeasePlan, Ledger, LedgerError, OwnerClaim, found};
 use crate::ids::{Bucket, Marker, OwnerId, TenantName};
-use crate::rules::entry::{Entry, Origin, Shape, State, generation_after};
-use crate::store::Committed;
+use crate::rules::entry::{Entry, Origin, Shape, State};
 use crate::store::schema::{Key, Set};
+use crate::store::{Batch, Committed, Version};
 use crate::time::UnixMillis;
 
 /// How many may be held; `None`: counted, not limited.
@@ -74,7 +74,15 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails. Asking again with the same marker is safe: the slot is taken once.
     pub async fn reserve(&self, ask: &Ask, limits: Limits) -> Result<Reserved, LedgerError> {
-        self.take(ask, limits, |reserved, _now| reserved).await
+        self.take(ask, Some(limits), |reserved, _now| reserved).await
+    }
+
+    /// Takes a slot whatever any limit says: for whoever only watches, and must count what goes by.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub async fn reserve_unlimited(&self, ask: &Ask) -> Result<Reserved, LedgerError> {
+        self.take(ask, None, |reserved, _now| reserved).await
     }
 
     /// [`reserve`](Self::reserve) and [`dispatch`](Self::dispatch) in one commit, for a create that goes upstream as soon as
@@ -90,28 +98,22 @@ impl Ledger {
         let dispatched = |reserved: Entry, now| {
             reserved.dispatch(now, &timing).expect("an entry that is reserved can be dispatched")
         };
-        self.take(ask, limits, dispatched).await
+        self.take(ask, Some(limits), dispatched).await
     }
 
     async fn take(
         &self,
         ask: &Ask,
-        limits: Limits,
+        limits: Option<Limits>,
         ready: impl Fn(Entry, UnixMillis) -> Entry,
     ) -> Result<Reserved, LedgerError> {
         for _ in 0..ATTEMPTS {
             let (now, until) = self.time().await?;
             let entry = ready(self.reserved(ask, now), now);
-            let mut batch = found(&entry);
-            batch.until = until;
-            batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
-            batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
-            if let Some(key) = &ask.key {
-                key.claim_in(&mut batch, &ask.marker, now);
-            }
-            if let Some((claim, plan)) = &ask.lease {
-                claim.take_in(&mut batch, &entry, plan);
-            }
+            // Where nothing is limited, no change of limits can be missed.
+            let expected = limits.and_then(|_| self.limits_expected());
+            let limits = limits.map_or_else(Limits::default, |own| self.in_force(&ask.bucket, own));
+            let mut batch = Batch { until, ..slot_batch(ask, &entry, limits, expected.clone()) };
             let decision = Decision::about(&entry, "admitted", "slot taken").asked_by(ask.request.as_deref());
             self.record(&mut batch, decision, now);
             match self.write(batch).await? {
@@ -123,6 +125,7 @@ impl Ledger {
                     let limit_of = if set == Set::AllSlots { FullWhere::Global } else { FullWhere::Bucket };
                     return Ok(Reserved::Full(Full { limit_of, held }));
                 }
+                Committed::Moved if self.limits_moved(expected.as_ref()).await? => {}
                 Committed::Moved => match self.entry(&ask.marker).await? {
                     // The reply to an earlier attempt was lost: it is ours already.
                     Some(ours) if ours.state == entry.state => return Ok(Reserved::Slot(Box::new(ours))),
@@ -148,7 +151,7 @@ impl Ledger {
             tenant: ask.tenant.clone(),
             origin: Origin::Created,
             instance: self.instance.clone(),
-            generation: generation_after(last, now),
+            generation: self.next_generation(last, now),
             holders: 1,
             claims: 1,
             lease: ask.lease.as_ref().map(|(_, plan)| plan.begin(now)),
@@ -173,4 +176,19 @@ impl Ledger {
             due: Some(now.plus(self.settings.timing.reserved)),
         }
     }
+}
+
+/// The check and the hold, by the limits as they are known.
+fn slot_batch(ask: &Ask, entry: &Entry, limits: Limits, expected: Option<(Key, Version)>) -> Batch {
+    let mut batch = found(entry);
+    batch.expect.extend(expected);
+    batch.room.extend(limits.bucket.map(|limit| (Set::Slots(ask.bucket.clone()), limit)));
+    batch.room.extend(limits.global.map(|limit| (Set::AllSlots, limit)));
+    if let Some(key) = &ask.key {
+        key.claim_in(&mut batch, entry, entry.asked);
+    }
+    if let Some((claim, plan)) = &ask.lease {
+        claim.take_in(&mut batch, entry, plan);
+    }
+    batch
 }

@@ -15,7 +15,7 @@ use super::{Ledger, LedgerError};
 use crate::ids::{Bucket, OwnerId, SandboxId};
 use crate::rules::entry::{Actor, Entry};
 use crate::rules::policy::Policies;
-use crate::store::{Batch, Log, Logged};
+use crate::store::{Batch, Log, Logged, Store, StoreError};
 use crate::time::{UnixMillis, parse_rfc3339};
 
 /// How many of the oldest records are looked at when the log is trimmed.
@@ -24,7 +24,7 @@ const LOOK: usize = 1000;
 const MOST_OF_A_REASON: u64 = 4;
 
 /// Decisions about an end, or about what keeps from one. All others are about what callers asked for.
-const ENDS: [&str; 11] = [
+const ENDS: [&str; 13] = [
     "condemned",
     "would_condemn",
     "deferred",
@@ -36,6 +36,8 @@ const ENDS: [&str; 11] = [
     "held",
     "unheld",
     "released_import",
+    "ledger_lost",
+    "ledger_rebuilt",
 ];
 
 /// Why an end is wanted, and by which request.
@@ -139,6 +141,14 @@ impl Decision {
         self.fields.get(name).and_then(Value::as_str)
     }
 
+    pub(super) fn at(self, now: UnixMillis) -> Self {
+        self.with("at", now.to_string())
+    }
+
+    pub(super) fn encode(self) -> Vec<u8> {
+        Value::Object(self.fields).to_string().into_bytes()
+    }
+
     fn half(&self) -> Log {
         let ends = self.text("decision").is_some_and(|kind| ENDS.contains(&kind));
         if ends { Log::Ends } else { Log::Calls }
@@ -205,9 +215,9 @@ impl Ledger {
         let half = decision.half();
         let bucket = decision.text("bucket").and_then(|bucket| Bucket::parse(bucket).ok());
         let policy = bucket.map(|bucket| self.policies.load().of(&bucket).fingerprint());
-        let mut fields = decision.with("at", now.to_string()).fields;
-        fields.extend(policy.map(|policy| ("policy".to_owned(), policy.into())));
-        let line = Value::Object(fields).to_string().into_bytes();
+        let mut decision = decision.at(now);
+        decision.fields.extend(policy.map(|policy| ("policy".to_owned(), policy.into())));
+        let line = decision.encode();
         match half {
             Log::Calls => batch.log.push(line),
             Log::Ends => batch.ends.push(line),
@@ -219,11 +229,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn decisions(&self, after: u64, most: usize) -> Result<Vec<(u64, String)>, LedgerError> {
-        let mut all = self.store.log(Log::Ends, after, most).await?;
-        all.extend(self.store.log(Log::Calls, after, most).await?);
-        all.sort_by_key(|logged| logged.sequence);
-        all.truncate(most);
-        Ok(all.iter().map(text_of).collect())
+        Ok(page(self.store.as_ref(), after, most).await?.iter().map(text_of).collect())
     }
 
     /// The same of one half only.
@@ -254,6 +260,21 @@ impl Ledger {
         let through = old.last().map_or(0, |(sequence, _)| *sequence);
         Ok(self.store.trim_log(log, keep, through).await?)
     }
+}
+
+/// Up to `most` lines of both halves, in the order in which they were written.
+pub(super) async fn page(store: &dyn Store, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
+    let mut all = store.log(Log::Ends, after, most).await?;
+    all.extend(store.log(Log::Calls, after, most).await?);
+    all.sort_by_key(|logged| logged.sequence);
+    all.truncate(most);
+    Ok(all)
+}
+
+/// In which half a line belongs, as it was written.
+pub(super) fn half_of(line: &[u8]) -> Log {
+    let fields = serde_json::from_slice(line).unwrap_or_default();
+    Decision { fields }.half()
 }
 
 fn text_of(logged: &Logged) -> (u64, String) {

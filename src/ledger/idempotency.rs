@@ -32,6 +32,8 @@ pub enum Claim {
     Free(IdempotencyKey),
     /// To this create, which is the same request.
     Same(Box<Entry>),
+    /// To this create, whose sandbox another holder has taken since.
+    Overtaken,
     /// To another request.
     Mismatch,
 }
@@ -70,11 +72,12 @@ impl IdempotencyKey {
         Self { record: hash(&[tenant.as_bytes(), key.as_bytes()]), request: hash(parts), replaces: 0 }
     }
 
-    /// Adds the claim of `marker` on this key to a batch.
-    pub(super) fn claim_in(&self, batch: &mut Batch, marker: &Marker, now: UnixMillis) {
+    /// Adds to a batch that this key stands for the create of `entry`.
+    pub(super) fn claim_in(&self, batch: &mut Batch, entry: &Entry, now: UnixMillis) {
         let record = Idempotency {
             request: self.request.clone(),
-            marker: marker.to_string(),
+            marker: entry.marker.to_string(),
+            generation: entry.generation.0,
             expires: now.0.saturating_add(millis(LIFETIME)),
         };
         let key = Key::Idempotency(self.record.clone());
@@ -90,7 +93,7 @@ impl Ledger {
     /// [`LedgerError`] if the store fails or the record is corrupt.
     pub async fn claim(&self, key: &IdempotencyKey) -> Result<Claim, LedgerError> {
         let name = Key::Idempotency(key.record.clone());
-        let snapshot = self.store.read(std::slice::from_ref(&name)).await?;
+        let snapshot = self.read(std::slice::from_ref(&name)).await?;
         let record = &snapshot.records[0];
         let free = || Claim::Free(IdempotencyKey { replaces: record.version, ..key.clone() });
         if record.version == 0 {
@@ -101,7 +104,14 @@ impl Ledger {
         let entry = self.entry(&marker).await?;
         match entry {
             Some(entry) if held.expires > snapshot.now.0 && !over(&entry) => {
-                Ok(if held.request == key.request { Claim::Same(Box::new(entry)) } else { Claim::Mismatch })
+                let overtaken = held.generation != entry.generation.0;
+                Ok(if held.request != key.request {
+                    Claim::Mismatch
+                } else if overtaken {
+                    Claim::Overtaken
+                } else {
+                    Claim::Same(Box::new(entry))
+                })
             }
             _ => Ok(free()),
         }

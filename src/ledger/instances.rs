@@ -6,12 +6,14 @@
 //! A warden that was only slow finds its creates taken over; it learns so from the entries and harms nobody.
 
 use std::collections::HashSet;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{Decision, Ledger, LedgerError, Step, bytes_in, corrupt};
 use crate::ids::InstanceId;
 use crate::rules::entry::{Entry, State};
-use crate::store::schema::{self, Beat, Key, Set};
+use crate::rules::limits::LimitSheet;
+use crate::store::schema::{self, Beat, Key, Set, WrittenSheet};
 use crate::store::{Batch, Sharing, Snapshot, Version};
 use crate::time::UnixMillis;
 
@@ -30,6 +32,7 @@ struct Known {
     version: Version,
     /// `None` if its record cannot be read: nothing is known of it, so it is not taken for dead.
     at: Option<UnixMillis>,
+    limits: Option<LimitSheet>,
 }
 
 impl Known {
@@ -51,13 +54,34 @@ impl Ledger {
     /// [`LedgerError`] if the store fails.
     pub async fn beat(&self) -> Result<(), LedgerError> {
         let now = self.now().await?;
-        let batch = Batch {
-            put: vec![(Key::Instance(self.instance.clone()), schema::encode(&Beat { at: now.0 }))],
+        let epoch = self.trust.known().meta.epoch;
+        self.write(self.beat_of(now, epoch)).await?;
+        Ok(())
+    }
+
+    /// The commit that shows it, and that this warden has given `epoch` all that it remembers.
+    pub(super) fn beat_of(&self, now: UnixMillis, epoch: u64) -> Batch {
+        let limits = self.own_limits().as_ref().map(WrittenSheet::from);
+        let beat = Beat { at: now.0, epoch, limits };
+        Batch {
+            put: vec![(Key::Instance(self.instance.clone()), schema::encode(&beat))],
             join: vec![(Set::Instances, self.instance.to_string())],
             ..Batch::default()
-        };
-        self.write(batch).await?;
-        Ok(())
+        }
+    }
+
+    /// Whether a warden that was known to live has not given this epoch what it remembers.
+    pub(super) async fn somebody_owes(&self, epoch: u64) -> Result<bool, LedgerError> {
+        let peers: Vec<Key> = self.peers().iter().cloned().map(Key::Instance).collect();
+        let snapshot = self.store.read(&peers).await?;
+        Ok(snapshot.records.iter().any(|record| {
+            let beat: Option<Beat> = schema::decode(&record.value).ok();
+            beat.is_none_or(|beat| beat.epoch != epoch)
+        }))
+    }
+
+    fn peers(&self) -> MutexGuard<'_, HashSet<InstanceId>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This warden has ended in order: whatever it still left may be taken over at once.
@@ -65,6 +89,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn farewell(&self) -> Result<(), LedgerError> {
+        self.step_down().await?;
         self.forget(&self.instance, None).await
     }
 
@@ -100,6 +125,13 @@ impl Ledger {
         Step::Write(Box::new(next), Some(decision), true)
     }
 
+    /// The limits that the other living wardens run with.
+    pub(super) async fn limits_of_others(&self) -> Result<Vec<LimitSheet>, LedgerError> {
+        let (now, known) = self.instances().await?;
+        let others = known.into_iter().filter(|one| one.instance != self.instance);
+        Ok(others.filter(|one| one.silent_for(now) <= SILENT).filter_map(|one| one.limits).collect())
+    }
+
     /// Who lives; the long dead are forgotten by the way.
     async fn living(&self) -> Result<HashSet<InstanceId>, LedgerError> {
         let (now, known) = self.instances().await?;
@@ -111,6 +143,8 @@ impl Ledger {
                 living.insert(one.instance);
             }
         }
+        self.peers().clone_from(&living);
+        self.peers().remove(&self.instance);
         Ok(living)
     }
 
@@ -120,15 +154,19 @@ impl Ledger {
         let named = named.collect::<Result<Vec<_>, _>>();
         let named = named.map_err(|error| corrupt_set(&error.to_string()))?;
         let keys: Vec<Key> = named.iter().map(|instance| Key::Instance(instance.clone())).collect();
-        let Snapshot { now, records } = self.store.read(&keys).await?;
+        let Snapshot { now, records, .. } = self.read(&keys).await?;
         let mut known = Vec::with_capacity(named.len());
         for ((instance, key), record) in named.into_iter().zip(&keys).zip(&records) {
             let beat = bytes_in(key, record).and_then(|bytes| {
                 let beat = bytes.map(schema::decode::<Beat>).transpose();
                 beat.map_err(|what| corrupt(key, what))
             });
+            let mut limits = None;
             let at = match beat {
-                Ok(beat) => Some(UnixMillis(beat.map_or(0, |beat| beat.at))),
+                Ok(beat) => {
+                    limits = beat.as_ref().and_then(|beat| beat.limits.as_ref()?.meant().ok());
+                    Some(UnixMillis(beat.map_or(0, |beat| beat.at)))
+                }
                 Err(error) => {
                     tracing::error!(
                         error = &error as &dyn std::error::Error,
@@ -137,7 +175,7 @@ impl Ledger {
                     None
                 }
             };
-            known.push(Known { instance, version: record.version, at });
+            known.push(Known { instance, version: record.version, at, limits });
         }
         Ok((now, known))
     }

@@ -3,7 +3,7 @@
 
 use super::settle::PAGE;
 use super::{Decision, Ledger, LedgerError, Step, bytes_in, entry_in, erase, found, lease, marker_in};
-use crate::ids::{Bucket, Generation, Marker, OwnerId, SandboxId};
+use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
 use crate::rules::entry::{Activity, Entry, Origin, Shape, State};
 use crate::store::schema::{self, Key, Meta, Set};
 use crate::store::{Batch, Committed, Snapshot};
@@ -48,7 +48,19 @@ impl Ledger {
     /// [`LedgerError`] if the store fails.
     pub async fn import(&self, import: &Import) -> Result<Imported, LedgerError> {
         let now = self.now().await?;
-        let entry = Entry {
+        let entry = self.entry_of(import, now);
+        let mut batch = found(&entry);
+        let key = Key::Sandbox(import.sandbox.clone());
+        batch.expect.push((key.clone(), 0));
+        batch.put.push((key, entry.marker.as_str().into()));
+        let decision = Decision::about(&entry, "imported", "found at Cube without a record");
+        self.record(&mut batch, decision, now);
+        Ok(if self.commit(batch, &entry).await? { Imported::Yes } else { Imported::Known })
+    }
+
+    /// The entry of what Cube lists.
+    pub(super) fn entry_of(&self, import: &Import, now: UnixMillis) -> Entry {
+        Entry {
             marker: import.marker.clone().unwrap_or_else(|| self.new_marker()),
             upstream: self.settings.upstream.clone(),
             bucket: import.bucket.clone(),
@@ -56,7 +68,7 @@ impl Ledger {
             tenant: None,
             origin: import.origin,
             instance: self.instance.clone(),
-            generation: Generation(now.0),
+            generation: self.next_generation(None, now),
             holders: 1,
             claims: 1,
             lease: None,
@@ -79,14 +91,7 @@ impl Ledger {
             operations: Vec::new(),
             state: State::Live(import.activity),
             due: import.deadline.map(|deadline| deadline.max(now).plus(self.settings.timing.deadline_grace)),
-        };
-        let mut batch = found(&entry);
-        let key = Key::Sandbox(import.sandbox.clone());
-        batch.expect.push((key.clone(), 0));
-        batch.put.push((key, entry.marker.as_str().into()));
-        let decision = Decision::about(&entry, "imported", "found at Cube without a record");
-        self.record(&mut batch, decision, now);
-        Ok(if self.commit(batch, &entry).await? { Imported::Yes } else { Imported::Known })
+        }
     }
 
     /// Whether the first inventory of Cube has been taken into the records.
@@ -94,7 +99,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn first_import_done(&self) -> Result<bool, LedgerError> {
-        let snapshot = self.store.read(&[Key::Meta]).await?;
+        let snapshot = self.read(&[Key::Meta]).await?;
         let meta: Meta =
             schema::decode(&snapshot.records[0].value).map_err(|what| super::corrupt(&Key::Meta, what))?;
         Ok(meta.imported)
@@ -106,7 +111,7 @@ impl Ledger {
     /// [`LedgerError`] if the store fails.
     pub async fn finish_first_import(&self) -> Result<(), LedgerError> {
         for _ in 0..super::ATTEMPTS {
-            let Snapshot { records, .. } = self.store.read(&[Key::Meta]).await?;
+            let Snapshot { records, .. } = self.read(&[Key::Meta]).await?;
             let mut meta: Meta =
                 schema::decode(&records[0].value).map_err(|what| super::corrupt(&Key::Meta, what))?;
             meta.imported = true;
@@ -169,7 +174,7 @@ impl Ledger {
     /// [`LedgerError`] if the store fails.
     pub async fn purge(&self, marker: &Marker) -> Result<(), LedgerError> {
         let key = Key::Entry(marker.clone());
-        let Snapshot { now, records } = self.store.read(std::slice::from_ref(&key)).await?;
+        let Snapshot { now, records, .. } = self.read(std::slice::from_ref(&key)).await?;
         let Some((entry, version)) = entry_in(&key, &records[0])? else { return Ok(()) };
         if entry.charged() || entry.due.is_none_or(|due| due > now) {
             return Ok(());
@@ -184,7 +189,7 @@ impl Ledger {
     async fn purge_indexes(&self, entry: &Entry, batch: &mut Batch) -> Result<(), LedgerError> {
         if let Some(sandbox) = &entry.sandbox {
             let key = Key::Sandbox(sandbox.clone());
-            let record = self.store.read(std::slice::from_ref(&key)).await?.records.remove(0);
+            let record = self.read(std::slice::from_ref(&key)).await?.records.remove(0);
             if marker_in(&key, &record)?.is_some_and(|marker| marker == entry.marker) {
                 batch.expect.push((key.clone(), record.version));
                 batch.remove.push(key);
@@ -192,7 +197,7 @@ impl Ledger {
         }
         if entry.lease.is_some() {
             let key = Key::Owner(entry.bucket.clone(), entry.owner.clone());
-            let record = self.store.read(std::slice::from_ref(&key)).await?.records.remove(0);
+            let record = self.read(std::slice::from_ref(&key)).await?.records.remove(0);
             let held: Option<schema::Holding> =
                 bytes_in(&key, &record)?.and_then(|bytes| schema::decode(bytes).ok());
             if held.is_some_and(|held| held.marker == entry.marker.as_str()) {
@@ -202,7 +207,7 @@ impl Ledger {
         }
         if let Some(claim) = &entry.claim {
             let key = Key::Idempotency(claim.clone());
-            let record = self.store.read(std::slice::from_ref(&key)).await?.records.remove(0);
+            let record = self.read(std::slice::from_ref(&key)).await?.records.remove(0);
             let held: Option<schema::Idempotency> = schema::decode(&record.value).ok();
             if held.is_some_and(|held| held.marker == entry.marker.as_str()) {
                 batch.expect.push((key.clone(), record.version));

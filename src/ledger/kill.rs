@@ -114,22 +114,22 @@ impl Ledger {
         .map(|_| ())
     }
 
-    /// Writes down how a try to kill went. Returns the entry as it is now.
+    /// Writes down how a try to kill went that began when the entry stood as `before`. Returns the entry as it is now.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn kill_tried(
         &self,
-        marker: &Marker,
+        before: &Entry,
         report: KillReport,
         why: &str,
     ) -> Result<Option<Entry>, LedgerError> {
         let timing = self.settings.timing;
-        self.change(marker, |entry, now| {
+        self.change(&before.marker, |entry, now| {
             let quarantined = matches!(entry.state, State::Quarantined(_));
             let entry = entry.struck(report.struck());
             let next = match report {
-                KillReport::Proof(proof) => match entry.clone().absent(proof, now, &timing) {
+                KillReport::Proof(proof) => match entry.clone().ended(before, proof, now, &timing) {
                     Err(Unfit::Busy) => {
                         let wait = Duration::from_secs(1);
                         entry.kill_failed(KillFailure::InFlight { wait }, now, &timing)

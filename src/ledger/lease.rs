@@ -17,7 +17,7 @@ use crate::store::{Appointment, Batch, Snapshot, Version};
 use crate::time::UnixMillis;
 
 /// How long a sealed lease id is remembered: longer than any client could come back.
-const SEALED_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+pub(super) const SEALED_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 /// What the appointments of seals begin with; markers begin otherwise.
 pub(super) const SEAL: &str = "z:";
 
@@ -145,7 +145,7 @@ impl Ledger {
     ) -> Result<Holding, LedgerError> {
         let mut keys = vec![Key::Owner(bucket.clone(), owner.clone())];
         keys.extend(lease.map(|lease| sealed_key(bucket, owner, lease)));
-        let Snapshot { records, .. } = self.store.read(&keys).await?;
+        let Snapshot { records, .. } = self.read(&keys).await?;
         if records.get(1).is_some_and(|sealed| sealed.version != 0) {
             return Ok(Holding::Sealed);
         }
@@ -172,7 +172,7 @@ impl Ledger {
         for _ in 0..super::ATTEMPTS {
             let Some(read) = self.entry(marker).await? else { return Ok(Acquired::Dead) };
             let keys = [key.clone(), sealed_key(&read.bucket, &read.owner, &plan.id)];
-            let Snapshot { now, records } = self.store.read(&keys).await?;
+            let Snapshot { now, records, .. } = self.read(&keys).await?;
             let Some((entry, version)) = entry_in(&key, &records[0])? else { return Ok(Acquired::Dead) };
             if records[1].version != 0 {
                 return Ok(Acquired::Sealed);
@@ -301,10 +301,15 @@ impl Ledger {
 
     /// Forgets a seal whose time is over.
     pub(super) async fn forget_seal(&self, member: &str) -> Result<(), LedgerError> {
-        let hash = member.strip_prefix(SEAL).unwrap_or(member);
+        let key = Key::Sealed(member.strip_prefix(SEAL).unwrap_or(member).to_owned());
+        let Snapshot { records, .. } = self.store.read(std::slice::from_ref(&key)).await?;
+        let sealed: Option<Sealed> =
+            bytes_in(&key, &records[0])?.and_then(|bytes| schema::decode(bytes).ok());
+        // An appointment is only taken away by who names its time.
+        let was = sealed.map(|sealed| UnixMillis(sealed.since).plus(SEALED_FOR));
         let batch = Batch {
-            remove: vec![Key::Sealed(hash.to_owned())],
-            appointments: vec![Appointment { member: member.to_owned(), was: None, is: None }],
+            remove: vec![key],
+            appointments: vec![Appointment { member: member.to_owned(), was, is: None }],
             ..Batch::default()
         };
         self.write(batch).await?;

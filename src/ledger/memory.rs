@@ -10,6 +10,7 @@ use std::mem::take;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::recollection::Recollection;
 use super::{Ledger, LedgerError, entry_in, marker_in};
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
 use crate::rules::entry::{Entry, State};
@@ -52,6 +53,8 @@ pub(super) struct Seen {
 pub(super) struct Memory {
     known: Mutex<HashMap<SandboxId, Known>>,
     in_hand: Mutex<InHand>,
+    /// Whole entries, for a ledger that forgets.
+    whole: Mutex<Recollection>,
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +89,10 @@ impl Shelf {
 }
 
 impl Memory {
+    pub(super) fn whole(&self) -> MutexGuard<'_, Recollection> {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn known(&self) -> MutexGuard<'_, HashMap<SandboxId, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,6 +121,7 @@ impl Memory {
 
     /// Whose it is, as of now.
     pub(super) fn know(&self, entry: &Entry) {
+        self.whole().keep(entry);
         let Some(sandbox) = &entry.sandbox else { return };
         if entry.usable() {
             let known = Known {
@@ -154,7 +162,7 @@ impl Ledger {
     pub async fn find(&self, sandbox: &SandboxId) -> Result<Option<Entry>, LedgerError> {
         let guess = self.known(sandbox).map(|known| Key::Entry(known.marker));
         let keys: Vec<Key> = [Key::Sandbox(sandbox.clone())].into_iter().chain(guess).collect();
-        let Snapshot { records, .. } = self.store.read(&keys).await?;
+        let Snapshot { records, .. } = self.read(&keys).await?;
         let Some(marker) = marker_in(&keys[0], &records[0])? else { return Ok(None) };
         let found = match (keys.get(1), records.get(1)) {
             (Some(guess), Some(record)) if *guess == Key::Entry(marker.clone()) => entry_in(guess, record)?,
@@ -219,7 +227,7 @@ impl Ledger {
 
     pub(super) async fn look(&self, marker: &Marker) -> Result<Option<Seen>, LedgerError> {
         let key = Key::Entry(marker.clone());
-        let Snapshot { now, records } = self.store.read(std::slice::from_ref(&key)).await?;
+        let Snapshot { now, records, .. } = self.read(std::slice::from_ref(&key)).await?;
         let found = entry_in(&key, &records[0])?;
         Ok(found.map(|(entry, version)| Seen { entry, version, now, until: None }))
     }

@@ -11,14 +11,22 @@ mod idempotency;
 mod instances;
 mod inventory;
 mod kill;
+mod leader;
 mod lease;
+mod limits;
 mod memory;
+pub mod moving;
 mod objects;
 mod operations;
 mod operator;
+mod rebuild;
+mod recollection;
 mod settle;
+mod trust;
+pub mod verify;
 mod views;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -30,10 +38,14 @@ pub use idempotency::{Claim, Claiming, IdempotencyKey, Repeated};
 pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
 pub use kill::{Condemned, KillReport};
+pub use leader::Lead;
 pub use lease::{Acquired, ByHolder, Holding, LeasePlan, OwnerClaim};
+pub use limits::Agreement;
 pub use memory::Known;
 pub use operations::{Began, Beginning};
 pub use operator::Heeded;
+pub use rebuild::Part;
+pub use trust::Standing;
 pub use views::{BucketCounts, CHARGED, ChargedPage, Counts};
 
 pub use crate::store::{Log, Sharing};
@@ -41,8 +53,8 @@ pub use crate::store::{Log, Sharing};
 use crate::ids::{InstanceId, LedgerId, Marker, UpstreamName};
 use crate::rules::entry::{Entry, Timing};
 use crate::rules::policy::Policies;
-use crate::store::schema::{self, Key, Meta, Set};
-use crate::store::{Appointment, Batch, Committed, Record, Snapshot, Store, StoreError, UNREADABLE, Version};
+use crate::store::schema::{self, Key, Set};
+use crate::store::{Appointment, Batch, Committed, Record, Store, StoreError, UNREADABLE, Version};
 use crate::time::{Chance, UnixMillis};
 
 /// So many attempts against other writers before a verb gives up; each means that somebody else made progress.
@@ -57,6 +69,9 @@ pub enum LedgerError {
     /// Others kept changing the same record.
     #[error("the record {0} kept moving under {ATTEMPTS} attempts")]
     Contended(String),
+    /// It is not the ledger that it was: nothing is read from it or written there until it is rebuilt.
+    #[error("the ledger has lost what it had confirmed ({0}); it is rebuilt before anything else is done")]
+    Lost(String),
     /// The ledger belongs to a later program.
     #[error("the ledger has format {found}; this version reads up to {known}: run the version that wrote it")]
     LaterFormat {
@@ -89,11 +104,15 @@ pub struct Settings {
 pub struct Ledger {
     store: Arc<dyn Store>,
     settings: Settings,
-    id: LedgerId,
+    trust: trust::Trust,
     instance: InstanceId,
     chance: Chance,
     memory: memory::Memory,
     unsent: Mutex<Vec<Marker>>,
+    /// Who lived when this warden last looked.
+    peers: Mutex<HashSet<InstanceId>>,
+    limits: Mutex<limits::InForce>,
+    configured: Notify,
     notes: Mutex<decisions::Notes>,
     work: Notify,
     /// By which decisions are made, as far as the log names them.
@@ -115,36 +134,45 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails or holds what this version cannot read.
-    ///
-    /// # Panics
-    /// Never: eight random bytes are an instance id.
     pub async fn open(
         store: Arc<dyn Store>,
         settings: Settings,
         chance: Chance,
     ) -> Result<Self, LedgerError> {
+        Self::open_known(store, settings, chance, None).await
+    }
+
+    /// Opens the ledger in `store`. If the store is empty and there was a ledger, `was`, that one is rebuilt.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails or holds what this version cannot read.
+    ///
+    /// # Panics
+    /// Never: eight random bytes are an instance id.
+    pub async fn open_known(
+        store: Arc<dyn Store>,
+        settings: Settings,
+        chance: Chance,
+        was: Option<&LedgerId>,
+    ) -> Result<Self, LedgerError> {
         let instance = InstanceId::new(&chance.hex(8)).expect("eight bytes are sixteen hexadecimal digits");
-        let meta = read_or_found(store.as_ref(), &chance).await?;
-        let id = meta.ledger_id().map_err(|error| corrupt(&Key::Meta, error.to_string()))?;
+        let trust = trust::read_or_found(store.as_ref(), &chance, was).await?;
         Ok(Self {
             store,
             settings,
-            id,
+            trust,
             instance,
             chance,
             memory: memory::Memory::default(),
             unsent: Mutex::default(),
+            peers: Mutex::default(),
+            limits: Mutex::default(),
+            configured: Notify::new(),
             notes: Mutex::default(),
             work: Notify::new(),
             policies: ArcSwap::default(),
             write_error: Mutex::default(),
         })
-    }
-
-    /// `cw_ledger`.
-    #[must_use]
-    pub fn id(&self) -> &LedgerId {
-        &self.id
     }
 
     /// This process.
@@ -185,7 +213,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn now(&self) -> Result<UnixMillis, LedgerError> {
-        Ok(self.store.read(&[]).await?.now)
+        Ok(self.read(&[]).await?.now)
     }
 
     /// Changes whenever room may have come free or an entry moved. A hint only.
@@ -210,15 +238,11 @@ impl Ledger {
         self.write_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Every write of the ledger.
-    async fn write(&self, batch: Batch) -> Result<Committed, StoreError> {
-        let committed = self.store.commit(batch).await;
-        let error = committed.as_ref().err().map(ToString::to_string);
+    fn note_write(&self, error: Option<&StoreError>) {
         if error.is_some() {
             self.memory.doubt();
         }
-        *self.write_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
-        committed
+        *self.write_error.lock().unwrap_or_else(PoisonError::into_inner) = error.map(ToString::to_string);
     }
 
     /// Reads the entry of `marker`, applies `rule`, commits if nothing moved; else again. `None` if there is no entry.
@@ -269,29 +293,6 @@ impl Ledger {
     pub async fn entry(&self, marker: &Marker) -> Result<Option<Entry>, LedgerError> {
         Ok(self.look(marker).await?.map(|seen| seen.entry))
     }
-}
-
-async fn read_or_found(store: &dyn Store, chance: &Chance) -> Result<Meta, LedgerError> {
-    for _ in 0..ATTEMPTS {
-        let Snapshot { now, records } = store.read(&[Key::Meta]).await?;
-        if let Some(meta) = bytes_in(&Key::Meta, &records[0])? {
-            // A later format may lack or rename all else: it is asked for by itself first.
-            let found = schema::format_of(meta).map_err(|what| corrupt(&Key::Meta, what))?;
-            if found > schema::FORMAT {
-                return Err(LedgerError::LaterFormat { found, known: schema::FORMAT });
-            }
-            return schema::decode(meta).map_err(|what| corrupt(&Key::Meta, what));
-        }
-        let meta = Meta { format: schema::FORMAT, ledger: chance.hex(8), epoch: now.0, imported: false };
-        let batch = Batch {
-            expect: vec![(Key::Meta, 0)],
-            put: vec![(Key::Meta, schema::encode(&meta))],
-            ..Batch::default()
-        };
-        // Moved: another warden founded it first; read what it wrote.
-        store.commit(batch).await?;
-    }
-    Err(LedgerError::Contended(Key::Meta.to_string()))
 }
 
 fn corrupt(key: &Key, what: impl Into<String>) -> LedgerError {

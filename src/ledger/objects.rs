@@ -47,7 +47,7 @@ impl Ledger {
         ids: &[String],
     ) -> Result<Vec<Option<Bucket>>, LedgerError> {
         let keys: Vec<Key> = ids.iter().map(|id| Key::Object(kind, id.clone())).collect();
-        let Snapshot { records, .. } = self.store.read(&keys).await?;
+        let Snapshot { records, .. } = self.read(&keys).await?;
         let bucket = |(key, record): (&Key, crate::store::Record)| {
             if record.version == 0 {
                 return Ok(None);
@@ -70,7 +70,7 @@ impl Ledger {
         whose: impl Fn(&Bucket) -> bool,
     ) -> Result<(), LedgerError> {
         let key = Key::Object(kind, id.to_owned());
-        let record = self.store.read(std::slice::from_ref(&key)).await?.records.remove(0);
+        let record = self.read(std::slice::from_ref(&key)).await?.records.remove(0);
         if record.version == 0 {
             return Ok(());
         }

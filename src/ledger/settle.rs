@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use super::memory::Seen;
 use super::{Decision, Ledger, LedgerError, Step, entry_in, erase, marker_in, rewrite};
-use crate::ids::Marker;
+use crate::ids::{LeaseId, Marker};
 use crate::rules::entry::{Actor, Birth, Entry, State, Unfit};
 use crate::store::schema::Key;
 use crate::store::{Batch, Snapshot, Version};
@@ -38,13 +38,19 @@ impl Ledger {
         Ok(outcome.flatten())
     }
 
-    /// dispatched (or already found by the reconciler) → live: Cube said so.
+    /// dispatched (or already found by the reconciler) → live: Cube said so to the create that began with `lease`. What is
+    /// returned may be another holder's by now.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails.
-    pub async fn done(&self, marker: &Marker, birth: &Birth) -> Result<Option<Entry>, LedgerError> {
+    pub async fn done(
+        &self,
+        marker: &Marker,
+        birth: &Birth,
+        lease: Option<&LeaseId>,
+    ) -> Result<Option<Entry>, LedgerError> {
         let timing = self.settings.timing;
-        self.give_birth(marker, birth, |entry, now| entry.answered(birth.clone(), now, &timing)).await
+        self.give_birth(marker, birth, |entry, now| entry.answered(birth.clone(), lease, now, &timing)).await
     }
 
     /// dispatched → killing: Cube said so, but nobody awaits the answer and nothing could claim the sandbox. One commit:
@@ -58,8 +64,9 @@ impl Ledger {
         birth: &Birth,
     ) -> Result<Option<Entry>, LedgerError> {
         let timing = self.settings.timing;
-        let born =
-            |entry: Entry, now| entry.answered(birth.clone(), now, &timing)?.condemn(Actor::Abandoned, now);
+        let born = |entry: Entry, now| {
+            entry.answered(birth.clone(), None, now, &timing)?.condemn(Actor::Abandoned, now)
+        };
         let entry = self.give_birth(marker, birth, born).await?;
         self.wake();
         Ok(entry)
@@ -120,7 +127,7 @@ impl Ledger {
         name: &Key,
     ) -> Result<Option<Birthplace>, LedgerError> {
         let keys = [Key::Entry(marker.clone()), name.clone()];
-        let Snapshot { now, records } = self.store.read(&keys).await?;
+        let Snapshot { now, records, .. } = self.read(&keys).await?;
         let Some((entry, version)) = entry_in(&keys[0], &records[0])? else { return Ok(None) };
         let displaced = match marker_in(name, &records[1])?.filter(|other| other != marker) {
             Some(other) => self.versioned(&other).await?,
@@ -262,7 +269,7 @@ fn inherit(next: Entry, displaced: Option<&Entry>, now: UnixMillis) -> Entry {
     }
 }
 
-fn displace(other: &Entry, version: Version, batch: &mut Batch) {
+pub(super) fn displace(other: &Entry, version: Version, batch: &mut Batch) {
     let gone = erase(other, version);
     batch.expect.extend(gone.expect);
     batch.remove.extend(gone.remove);

@@ -1,7 +1,7 @@
 //! Reading the ledger for answers, metrics and tasks. Changes nothing.
 
 use super::settle::PAGE;
-use super::{Ledger, LedgerError, entry_in, lease, marker_in};
+use super::{Ledger, LedgerError, Sharing, entry_in, lease, marker_in};
 use crate::ids::{Bucket, Marker, SandboxId};
 use crate::rules::entry::Entry;
 use crate::store::schema::{Key, Set};
@@ -119,6 +119,25 @@ impl Ledger {
         Ok((entries, corrupt))
     }
 
+    /// How many entries of this warden's Cube are condemned and not quarantined. Where several Cubes share the ledger and very many
+    /// stand, a page of them speaks for all.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn killing_here(&self) -> Result<u64, LedgerError> {
+        let set = Set::AllState("killing");
+        let all = self.store.sizes(std::slice::from_ref(&set)).await?.first().copied().unwrap_or_default();
+        if all == 0 || self.sharing() == Sharing::OneProcess {
+            return Ok(all);
+        }
+        let markers = self.markers(&set).await?;
+        let page = &markers[..markers.len().min(PAGE)];
+        let (entries, _) = self.entries(page).await?;
+        let here = entries.iter().filter(|entry| self.is_here(entry)).count();
+        let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+        Ok(count(markers.len()) * count(here) / count(page.len()).max(1))
+    }
+
     /// Live entries that are paused, in these buckets (`None`: anywhere).
     ///
     /// # Errors
@@ -144,7 +163,7 @@ impl Ledger {
         let (mut entries, mut corrupt) = (Vec::with_capacity(markers.len()), Vec::new());
         for page in markers.chunks(PAGE) {
             let keys: Vec<Key> = page.iter().map(|marker| Key::Entry(marker.clone())).collect();
-            let snapshot = self.store.read(&keys).await?;
+            let snapshot = self.read(&keys).await?;
             for (key, record) in keys.iter().zip(&snapshot.records) {
                 match entry_in(key, record) {
                     Ok(found) => entries.extend(found.map(|(entry, _)| entry)),
@@ -163,7 +182,7 @@ impl Ledger {
         let mut found = Vec::with_capacity(sandboxes.len());
         for page in sandboxes.chunks(PAGE) {
             let keys: Vec<Key> = page.iter().map(|id| Key::Sandbox(id.clone())).collect();
-            let snapshot = self.store.read(&keys).await?;
+            let snapshot = self.read(&keys).await?;
             let markers: Vec<Option<Marker>> = keys
                 .iter()
                 .zip(&snapshot.records)

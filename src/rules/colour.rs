@@ -85,9 +85,18 @@ impl Ceilings {
     /// Whether `entry` is beyond one of them.
     #[must_use]
     pub fn reached(self, entry: &Entry, now: UnixMillis) -> bool {
-        let beyond = |since, most: Option<Duration>| most.is_some_and(|most| now.since(since) >= most);
-        beyond(entry.last_sign, self.idle) || beyond(entry.first_seen.unwrap_or(entry.asked), self.age)
+        beyond(entry.last_sign, self.idle, now) || self.outlived(entry, now)
     }
+
+    /// Whether `entry` is older than it may become, however busy it looks.
+    #[must_use]
+    pub fn outlived(self, entry: &Entry, now: UnixMillis) -> bool {
+        beyond(entry.first_seen.unwrap_or(entry.asked), self.age, now)
+    }
+}
+
+fn beyond(since: UnixMillis, most: Option<Duration>, now: UnixMillis) -> bool {
+    most.is_some_and(|most| now.since(since) >= most)
 }
 
 /// What keeps `entry` at `now`; the first of its roots.

@@ -98,9 +98,9 @@ pub fn decide(actor: Actor, shown: &Shown, entry: &Entry, now: UnixMillis, timin
         Actor::Holder => shown.lease.is_none().then_some(Decision::Unproven),
         Actor::Collector => {
             let stands = shown.judged.is_some_and(|judged| {
-                judged.incarnation == entry.incarnation
-                    && entry.last_sign <= judged.marked
-                    && rootless(judged.ceilings)
+                // A holder that beats for ever must not outlive its ceiling by beating.
+                let quiet = entry.last_sign <= judged.marked || judged.ceilings.outlived(entry, now);
+                judged.incarnation == entry.incarnation && quiet && rootless(judged.ceilings)
             });
             (!stands).then_some(Decision::Kept)
         }

@@ -9,6 +9,7 @@ use std::fmt::{self, Write as _};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::limits::LimitSheet;
 use crate::ids::{Bucket, Env, OTHER};
 
 /// The policy of one bucket.
@@ -173,6 +174,22 @@ impl Policies {
         match self.named.get(bucket) {
             Some(named) => &named.policy,
             None => self.by_env.get(&bucket.env).unwrap_or(&self.defaults),
+        }
+    }
+
+    /// The limits alone, with the one over all buckets.
+    #[must_use]
+    pub fn limits(&self, global: Option<u32>) -> LimitSheet {
+        let limit = |policy: &BucketPolicy| policy.limit.map(u64::from);
+        LimitSheet {
+            global: global.map(u64::from),
+            default: limit(&self.defaults),
+            envs: self.by_env.iter().map(|(env, policy)| (env.clone(), limit(policy))).collect(),
+            buckets: self
+                .named
+                .iter()
+                .map(|(bucket, named)| (bucket.clone(), limit(&named.policy)))
+                .collect(),
         }
     }
 

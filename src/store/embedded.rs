@@ -28,7 +28,7 @@ pub use self::disk::OpenError;
 use self::disk::Opener;
 use self::writer::{Answer, Job, Work, Writer};
 use super::schema::{Key, Set};
-use super::{Batch, Committed, Log, Logged, Sharing, Snapshot, Store, StoreError};
+use super::{Batch, Committed, Log, Logged, Page, Reached, Sharing, Snapshot, Store, StoreError};
 use crate::time::{Clock, UnixMillis};
 
 /// So many commits may wait; who comes later waits for a place.
@@ -184,8 +184,11 @@ fn write_lock<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 impl Store for Embedded {
     async fn read(&self, keys: &[Key]) -> Result<Snapshot, StoreError> {
         let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-        let records = self.look(|read| tables::records(read, &keys))?;
-        Ok(Snapshot { now: self.shared.now(), records })
+        let (sequence, records) =
+            self.look(|read| Ok((tables::head(read)?.sequence, tables::records(read, &keys)?)))?;
+        // One process: whatever was committed, this one did.
+        let reached = Reached { sequence, own: sequence };
+        Ok(Snapshot { now: self.shared.now(), reached, records })
     }
 
     fn clock(&self) -> Option<UnixMillis> {
@@ -215,6 +218,10 @@ impl Store for Embedded {
 
     async fn trim_log(&self, log: Log, keep: u64, through: u64) -> Result<(), StoreError> {
         self.ask(Work::Trim { log, keep, through }).await.map(drop)
+    }
+
+    async fn scan(&self, from: Option<&str>) -> Result<Page, StoreError> {
+        self.look(|read| tables::page(read, from))
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

@@ -33,11 +33,31 @@ pub struct Record {
     pub value: Vec<u8>,
 }
 
+/// How far a store has come: whoever has seen it further knows that it has lost something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// The sequence of the last commit, anybody's.
+    pub sequence: Version,
+    /// The sequence of the last commit through this handle (0: none). Others may have brought the sequence further than
+    /// it was before the loss: this shows it all the same.
+    pub own: Version,
+}
+
+impl Reached {
+    /// Whether something is missing that was there at `floor`.
+    #[must_use]
+    pub fn behind(self, floor: Self) -> bool {
+        self.sequence < floor.sequence || self.own < floor.own
+    }
+}
+
 /// What was read, and when, by the ledger's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The ledger's clock: never less than it has shown before.
     pub now: UnixMillis,
+    /// How far the store has come.
+    pub reached: Reached,
     /// One for each key asked for, in that order.
     pub records: Vec<Record>,
 }
@@ -56,6 +76,8 @@ pub struct Appointment {
 /// Everything that one commit does, all or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
+    /// The store must have come so far: else it is [`StoreError::Behind`], and nothing is written.
+    pub floor: Reached,
     /// The ledger's clock must not be past this: what was decided without asking it must not rest on a time long gone.
     pub until: Option<UnixMillis>,
     /// These records must still have these versions.
@@ -110,6 +132,9 @@ pub enum StoreError {
     /// It cannot be reached or written; whether the last commit happened is unknown.
     #[error("the ledger's store is unavailable: {0}")]
     Unavailable(String),
+    /// It has come less far than it must have; nothing was written.
+    #[error("the ledger's store has lost commits that it had confirmed")]
+    Behind,
     /// A record cannot be read; others can.
     #[error("the record {key} cannot be read: {what}")]
     Corrupt {
@@ -127,6 +152,48 @@ pub struct Logged {
     pub sequence: u64,
     /// Its bytes.
     pub value: Vec<u8>,
+}
+
+/// Something that a store holds, under the name that it has there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// A record.
+    Record {
+        /// Its key.
+        key: String,
+        /// It.
+        record: Record,
+    },
+    /// A member of a set.
+    Member {
+        /// The set.
+        set: String,
+        /// Who is in it.
+        member: String,
+    },
+    /// An appointment.
+    Appointment {
+        /// Whose.
+        member: String,
+        /// For when.
+        at: UnixMillis,
+    },
+    /// Something that this program does not write.
+    Foreign {
+        /// Its name.
+        key: String,
+        /// What it is.
+        what: String,
+    },
+}
+
+/// Some of what a store holds; while it changes, a piece may come twice, and one that comes or goes may be missed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// In no order.
+    pub pieces: Vec<Piece>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<String>,
 }
 
 /// Who else may keep the same records.
@@ -187,6 +254,13 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Unavailable`].
     async fn trim_log(&self, log: Log, keep: u64, through: u64) -> Result<(), StoreError>;
+
+    /// A page of everything that the ledger holds but the log, from where another page ended. For export and checks only:
+    /// it costs as much as there is.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn scan(&self, from: Option<&str>) -> Result<Page, StoreError>;
 
     /// Changes whenever a commit may have freed room or moved an entry. A hint only: it may come late, twice or never.
     fn changes(&self) -> watch::Receiver<u64>;

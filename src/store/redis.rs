@@ -15,6 +15,7 @@ mod hints;
 mod link;
 mod names;
 mod opening;
+mod scan;
 mod scripts;
 
 use async_trait::async_trait;
@@ -32,7 +33,7 @@ use self::names::Names;
 use self::scripts::Scripts;
 use super::schema::{Key, Set};
 use super::settings;
-use super::{Batch, Committed, Log, Logged, Record, Sharing, Snapshot, Store, StoreError, UNREADABLE};
+use super::{Batch, Committed, Log, Logged, Page, Record, Sharing, Snapshot, Store, StoreError, UNREADABLE};
 use crate::time::UnixMillis;
 
 /// The shared store.
@@ -58,17 +59,29 @@ impl Redis {
         Ok(Self { link, scripts: Scripts::new(), names, clock: LedgerClock::new(time), hints })
     }
 
+    /// Whether it keeps an append-only file, as far as it tells.
+    pub async fn append_only(&self) -> Option<bool> {
+        let mut ask = redis::cmd("INFO");
+        ask.arg("persistence");
+        let reply = self.link.ask(&ask, Again::Safe).await.ok()?;
+        let info: String = redis::from_redis_value_ref(&reply).ok()?;
+        let enabled = info.lines().find_map(|line| line.strip_prefix("aof_enabled:"))?;
+        Some(enabled.trim() == "1")
+    }
+
     fn names_of(&self, keys: &[Key]) -> Vec<String> {
-        keys.iter().map(|key| self.names.of(key)).collect()
+        names_in(&self.names, keys)
     }
 }
 
 #[async_trait]
 impl Store for Redis {
     async fn read(&self, keys: &[Key]) -> Result<Snapshot, StoreError> {
-        let read = self.scripts.read(&self.names.head(), &self.names_of(keys), &self.clock.given());
-        let (now, records) = read.ask(&self.link).await?;
-        Ok(Snapshot { now: self.clock.answered(now), records })
+        let who = self.hints.own_name();
+        let names = self.names_of(keys);
+        let read = self.scripts.read(&self.names.head(), &names, &self.clock.given(), who);
+        let snapshot = read.ask(&self.link).await?;
+        Ok(Snapshot { now: self.clock.answered(snapshot.now.0), ..snapshot })
     }
 
     fn clock(&self) -> Option<UnixMillis> {
@@ -130,6 +143,10 @@ impl Store for Redis {
         Ok(())
     }
 
+    async fn scan(&self, from: Option<&str>) -> Result<Page, StoreError> {
+        self.page(from).await
+    }
+
     fn changes(&self) -> watch::Receiver<u64> {
         self.hints.subscribe()
     }
@@ -137,6 +154,10 @@ impl Store for Redis {
     fn sharing(&self) -> Sharing {
         Sharing::SeveralProcesses
     }
+}
+
+fn names_in(names: &Names, keys: &[impl fmt::Display]) -> Vec<String> {
+    keys.iter().map(|key| names.of(key)).collect()
 }
 
 /// As Redis takes it: -1 would mean all, and more than a signed number holds is an error there.

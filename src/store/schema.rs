@@ -7,6 +7,8 @@
 //! | `s:<sandbox id>` | the marker of the sandbox's entry | as its entry | birth, import |
 //! | `i:<hash>` | an [`Idempotency`] record | a day, or until its sandbox is gone | create, purge |
 //! | `o:<kind>:<id>` | an [`Object`]'s owner | until it is deleted | snapshots, volumes |
+//! | `limits` | the [`Limits`] that hold | for ever | `Ledger::settle_limits` |
+//! | `c:<upstream>` | the [`Leader`] of that Cube's wardens | for ever | `Ledger::lead` |
 //! | `l:<bucket>:<owner>` | a [`Holding`]: the entry that its owner holds by a lease | as its entry | create, purge |
 //! | `z:<hash>` | a [`Sealed`] lease id, which may never act again | 30 days | whoever overtakes or ends a lease |
 //! | `n:<instance>` | a [`Beat`] of a running warden | until it ends, or an hour after its death | `Ledger::beat` |
@@ -27,15 +29,21 @@
 //! Must stay true: an entry's sets follow from the entry alone ([`sets_of`]); a record of a later format is refused, not guessed at.
 
 mod entry;
+mod limits;
+pub mod lines;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 pub use entry::{decode_entry, encode_entry};
+pub use limits::{Limits, WrittenSheet};
 
-use crate::ids::{Bucket, InstanceId, LedgerId, Malformed, Marker, ObjectKind, OwnerId, SandboxId};
+use crate::ids::{
+    Bucket, InstanceId, LedgerId, Malformed, Marker, ObjectKind, OwnerId, SandboxId, UpstreamName,
+};
 use crate::rules::entry::Entry;
+use crate::time::UnixMillis;
 
 /// The format this program writes. A greater one is refused.
 pub const FORMAT: u32 = 1;
@@ -59,6 +67,12 @@ pub enum Key {
     Sealed(String),
     /// The last beat of a running warden.
     Instance(InstanceId),
+    /// Who leads the wardens of a Cube.
+    Leader(UpstreamName),
+    /// The limits that hold.
+    Limits,
+    /// Any record, by the name that it has in a store: for export, import and checks.
+    Named(String),
 }
 
 impl fmt::Display for Key {
@@ -72,6 +86,9 @@ impl fmt::Display for Key {
             Self::Owner(bucket, owner) => write!(f, "l:{bucket}:{owner}"),
             Self::Sealed(hash) => write!(f, "z:{hash}"),
             Self::Instance(instance) => write!(f, "n:{instance}"),
+            Self::Leader(upstream) => write!(f, "c:{upstream}"),
+            Self::Limits => f.write_str("limits"),
+            Self::Named(name) => f.write_str(name),
         }
     }
 }
@@ -91,6 +108,8 @@ pub enum Set {
     Objects(ObjectKind),
     /// Wardens that have a beat.
     Instances,
+    /// Any set, by the name that it has in a store: for import.
+    Named(String),
 }
 
 impl fmt::Display for Set {
@@ -102,6 +121,7 @@ impl fmt::Display for Set {
             Self::AllState(state) => write!(f, "state:{state}"),
             Self::Objects(kind) => write!(f, "objects:{}", kind_name(*kind)),
             Self::Instances => f.write_str("instances"),
+            Self::Named(name) => f.write_str(name),
         }
     }
 }
@@ -142,9 +162,47 @@ pub struct Meta {
     pub epoch: u64,
     /// Whether the first inventory of Cube has been taken into the records.
     pub imported: bool,
+    /// When it was first founded, milliseconds: of two that claim one place, the older is right. 0: unknown.
+    #[serde(default)]
+    pub founded: u64,
+    /// Since when it is being rebuilt, if it is, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuilding: Option<u64>,
+    /// Until then nothing is judged, milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub judgement_from: u64,
+    /// No generation below this is issued any more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generations_from: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Meta {
+    /// A ledger that is founded now.
+    #[must_use]
+    pub fn new(ledger: String, now: UnixMillis) -> Self {
+        Self {
+            format: FORMAT,
+            ledger,
+            epoch: now.0,
+            imported: false,
+            founded: now.0,
+            rebuilding: None,
+            judgement_from: 0,
+            generations_from: 0,
+        }
+    }
+
+    /// When it was first founded.
+    #[must_use]
+    pub fn founded(&self) -> u64 {
+        if self.founded == 0 { self.epoch } else { self.founded }
+    }
+
     /// The ledger's id.
     ///
     /// # Errors
@@ -173,6 +231,8 @@ pub struct Idempotency {
     pub request: String,
     /// The entry of the one upstream call.
     pub marker: String,
+    /// Under which generation its answer is given.
+    pub generation: u64,
     /// When it is forgotten at the latest, milliseconds.
     pub expires: u64,
 }
@@ -207,6 +267,23 @@ pub struct Sealed {
 pub struct Beat {
     /// When, by the ledger's clock, milliseconds.
     pub at: u64,
+    /// The epoch that it has given what it remembers to.
+    #[serde(default)]
+    pub epoch: u64,
+    /// The limits that it runs with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<WrittenSheet>,
+}
+
+/// Who leads the wardens of a Cube.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    /// Which warden.
+    pub instance: String,
+    /// Until when, by the ledger's clock, milliseconds.
+    pub until: u64,
+    /// Rises with each leader.
+    pub term: u64,
 }
 
 /// Serializes one of the small records.

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::Tasks;
 use crate::cube::client::ListFailed;
 use crate::cube::profile::Probe;
-use crate::ledger::{BEAT, LedgerError, Sharing};
+use crate::ledger::{Agreement, BEAT, LedgerError, Sharing, Standing};
 use crate::time::UnixMillis;
 
 /// How often due entries are looked for when nobody asks for it.
@@ -24,7 +24,9 @@ pub struct Status {
     pub upstream_up: bool,
     /// Why the tasks that need a listing are off, in words for the operator.
     pub listing_off: Option<String>,
-    /// When Cube's list was last taken in.
+    /// Whether another warden takes Cube's list in for all.
+    pub follows: bool,
+    /// When Cube's list was last taken in, by this warden.
     pub last_inventory: Option<UnixMillis>,
     /// Why the ledger failed when it was last asked.
     pub ledger_error: Option<String>,
@@ -57,7 +59,8 @@ impl Tasks {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn start(&self) -> Result<(), LedgerError> {
-        self.tick_beat().await
+        // What was lost is rebuilt first, in the background: pass-through need not wait for that.
+        if self.ledger.standing() == Standing::Sound { self.tick_beat().await } else { Ok(()) }
     }
 
     /// Shows that this warden lives, where others could care, and takes over what dead ones left.
@@ -73,7 +76,38 @@ impl Tasks {
             tracing::info!(entries = taken, "took over what a dead process had left half done");
             self.ledger.wake();
         }
+        self.tick_limits().await
+    }
+
+    /// Brings the ledger's limits to what every living warden keeps within, and says so if they differ.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn tick_limits(&self) -> Result<(), LedgerError> {
+        let Agreement { revision, agree } = self.ledger.settle_limits().await?;
+        if self.metrics.limits_disagree(!agree) {
+            if agree {
+                tracing::info!(revision, "all wardens of this ledger run with the same limits");
+            } else {
+                tracing::error!(
+                    revision,
+                    "wardens of this ledger run with different limits: the smaller hold until they are configured alike"
+                );
+            }
+        }
         Ok(())
+    }
+
+    /// Tells the guard of the write path how many condemned sandboxes stand.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails; the guard goes by what it knew.
+    pub async fn tick_write_path(&self) -> Result<(), LedgerError> {
+        let backlog = self.ledger.killing_here().await;
+        // Told also without a new number: it lets time pass.
+        let guard = self.cube.guard();
+        guard.counted(*backlog.as_ref().unwrap_or(&guard.view().backlog));
+        backlog.map(drop)
     }
 
     /// Finds out what this Cube can do, by harmless questions: those that had no answer yet.
@@ -90,9 +124,11 @@ impl Tasks {
         let loops = async {
             tokio::join!(
                 self.run_due(),
+                self.run_rebuild(),
                 self.run_inventory(),
                 self.run_health(),
                 self.run_notes(),
+                self.run_write_path(),
                 self.run_beats()
             );
         };
@@ -113,14 +149,22 @@ impl Tasks {
         }
     }
 
-    /// Alone in a ledger there is nobody to tell, and nobody else can die.
+    /// Alone in a ledger there is nobody to tell, and nobody else can die; but limits may change.
     async fn run_beats(&self) {
-        if self.ledger.sharing() == Sharing::OneProcess {
-            return;
-        }
         loop {
-            self.clock.sleep(BEAT).await;
-            let outcome = self.tick_beat().await;
+            let outcome = match self.ledger.sharing() {
+                Sharing::OneProcess => {
+                    self.ledger.configured().await;
+                    self.tick_limits().await
+                }
+                Sharing::SeveralProcesses => {
+                    tokio::select! {
+                        () = self.ledger.configured() => {}
+                        () = self.clock.sleep(BEAT) => {}
+                    }
+                    self.tick_beat().await
+                }
+            };
             self.note_ledger(outcome);
         }
     }
@@ -136,6 +180,18 @@ impl Tasks {
         }
     }
 
+    async fn run_rebuild(self: &Arc<Self>) {
+        loop {
+            if let Err(error) = self.tick_rebuild().await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the ledger could not be rebuilt yet"
+                );
+            }
+            self.clock.sleep(DUE).await;
+        }
+    }
+
     async fn run_inventory(self: &Arc<Self>) {
         loop {
             self.learn().await;
@@ -143,7 +199,8 @@ impl Tasks {
             self.note_ledger(outcome);
             let cycle = self.rules.load().settings.collector.cycle;
             // The first inventory is wanted soon: until it was taken, what was there before has no record.
-            let wait = if self.status().last_inventory.is_some() { cycle } else { DUE.min(cycle) };
+            let status = self.status();
+            let wait = if status.follows || status.last_inventory.is_some() { cycle } else { DUE.min(cycle) };
             self.clock.sleep(wait).await;
         }
     }
@@ -156,6 +213,14 @@ impl Tasks {
                 tracing::info!(up, "Cube came or went");
             }
             self.clock.sleep(HEALTH).await;
+        }
+    }
+
+    async fn run_write_path(&self) {
+        loop {
+            let outcome = self.tick_write_path().await;
+            self.note_ledger(outcome);
+            self.clock.sleep(DUE).await;
         }
     }
 

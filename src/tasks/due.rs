@@ -35,8 +35,10 @@ impl Tasks {
         self.report(&corrupt);
         let count = entries.len();
         let withheld = self.rules.load().kills == Kills::Withheld;
-        let (entries, held): (Vec<Entry>, Vec<Entry>) =
-            entries.into_iter().partition(|entry| !withheld || ends_nothing(entry, now));
+        let judges = self.ledger.may_judge(now);
+        let (entries, held): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| {
+            (!withheld || ends_nothing(entry, now)) && (judges || condemns_nothing(entry, now))
+        });
         let (lost, rest): (Vec<Entry>, Vec<Entry>) =
             entries.into_iter().partition(|entry| matches!(entry.state, State::Ambiguous { .. }));
         let search = async { if lost.is_empty() { Ok(()) } else { self.search(lost).await } };
@@ -116,6 +118,11 @@ enum Look {
     Done,
     /// It keeps its place for now: a kill is under way, or there are too many at once.
     Left,
+}
+
+/// Looking at this entry cannot lead to an end that nobody has decided on yet.
+fn condemns_nothing(entry: &Entry, now: UnixMillis) -> bool {
+    matches!(entry.state, State::Killing(_) | State::Quarantined(_)) || ends_nothing(entry, now)
 }
 
 /// Looking at this entry cannot end a sandbox at Cube.

@@ -12,7 +12,7 @@ use super::{Adopt, Kills, Rules, Tasks, vanished};
 use crate::cube::api::{Labels, Listed, SandboxState};
 use crate::cube::client::Seen;
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
-use crate::ledger::{Import, Imported, LedgerError};
+use crate::ledger::{BEAT, Import, Imported, Lead, LedgerError};
 use crate::rules::entry::{Activity, Entry, Origin, Shape, State};
 use crate::telemetry::Reconciled;
 use crate::time::UnixMillis;
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 64;
 const MOST_ASKED: usize = 256;
 
 /// What an item of the list is to us.
-enum Whose {
+pub(super) enum Whose {
     /// It carries our labels.
     Ours(Box<Labels>),
     /// It carries none.
@@ -38,6 +38,14 @@ impl Tasks {
     /// # Errors
     /// [`LedgerError`] if the store fails. A list that fails changes nothing.
     pub async fn tick_inventory(self: &Arc<Self>) -> Result<(), LedgerError> {
+        let cycle = self.rules.load().settings.collector.cycle;
+        let lead = self.ledger.lead(cycle.saturating_mul(2) + BEAT).await?;
+        let follows = matches!(lead, Lead::Follows(_));
+        self.status_mut().follows = follows;
+        if follows {
+            self.ledger.forget_ended(&[]).await?;
+            return self.ledger.refresh_recollection().await;
+        }
         let began = self.ledger.now().await?;
         let listed = match self.cube.list(&self.cube.own_credential()).await {
             Ok(listed) => listed,
@@ -68,6 +76,7 @@ impl Tasks {
             self.ledger.finish_first_import().await?;
         }
         self.judge(shown, began, MOST_ASKED).await?;
+        self.ledger.refresh_recollection().await?;
         self.status_mut().last_inventory = Some(began);
         Ok(())
     }
@@ -90,7 +99,7 @@ impl Tasks {
 
     /// The list shows a dead one: if a GET does too, it is charged and killed again.
     async fn raise(&self, marker: &Marker, sandbox: &SandboxId) -> Result<(), LedgerError> {
-        if self.rules.load().kills == Kills::Withheld {
+        if self.rules.load().kills == Kills::Withheld || !self.ledger.may_judge(self.ledger.now().await?) {
             return Ok(());
         }
         if let Seen::Here(_) = self.cube.get(sandbox, &self.cube.own_credential()).await
@@ -109,24 +118,16 @@ impl Tasks {
         first: bool,
         began: UnixMillis,
     ) -> Result<bool, LedgerError> {
-        let (bucket, owner, marker, origin) = match self.whose(rules, item) {
-            Whose::Foreign => return Ok(true),
-            Whose::Ours(labels) => match self.ledger.entry(&labels.marker).await? {
-                Some(entry) => {
-                    self.marked(&entry, item, began).await?;
-                    return Ok(false);
-                }
-                None => (labels.bucket, labels.owner, Some(labels.marker), Origin::Imported),
-            },
-            Whose::Unmarked => match &rules.adopt {
-                Adopt::Nobody => return Ok(true),
-                Adopt::Into(bucket) => {
-                    let origin = if first { Origin::Imported } else { Origin::Round };
-                    (bucket.clone(), owner_of(bucket, &item.id), None, origin)
-                }
-            },
-        };
-        let import = import(item, bucket, owner, marker, origin, began);
+        let whose = self.whose(rules, item);
+        if let Whose::Ours(labels) = &whose
+            && let Some(entry) = self.ledger.entry(&labels.marker).await?
+        {
+            self.marked(&entry, item, began).await?;
+            return Ok(false);
+        }
+        let unmarked = if first { Origin::Imported } else { Origin::Round };
+        let Some(import) = adopted(rules, whose, item, unmarked, began) else { return Ok(true) };
+        let origin = import.origin;
         if self.ledger.import(&import).await? == Imported::Yes {
             self.metrics.reconciled(Reconciled::Imported);
             if origin == Origin::Round {
@@ -142,7 +143,9 @@ impl Tasks {
             return self.take_copy_in(item, began).await;
         }
         match entry.state {
-            State::Ambiguous { .. } if self.rules.load().kills == Kills::CarriedOut => {
+            State::Ambiguous { .. }
+                if self.rules.load().kills == Kills::CarriedOut && self.ledger.may_judge(began) =>
+            {
                 self.take_in(entry, item, began).await
             }
             State::Refused | State::Gone { .. } if buried_before(entry, began) => {
@@ -166,12 +169,33 @@ impl Tasks {
         Ok(())
     }
 
-    fn whose(&self, rules: &Rules, item: &Listed) -> Whose {
+    pub(super) fn whose(&self, rules: &Rules, item: &Listed) -> Whose {
         match Labels::read_under_any(&item.metadata, &rules.labels) {
-            Some(labels) if labels.ledger == *self.ledger.id() => Whose::Ours(Box::new(labels)),
+            Some(labels) if labels.ledger == self.ledger.id() => Whose::Ours(Box::new(labels)),
             Some(_) => Whose::Foreign,
             None => Whose::Unmarked,
         }
+    }
+}
+
+/// The record of an item that has none; `None` if it stays foreign. `unmarked`: what it is if it carries no labels.
+pub(super) fn adopted(
+    rules: &Rules,
+    whose: Whose,
+    item: &Listed,
+    unmarked: Origin,
+    now: UnixMillis,
+) -> Option<Import> {
+    match (whose, &rules.adopt) {
+        (Whose::Ours(labels), _) => {
+            let marker = Some(labels.marker);
+            Some(import(item, labels.bucket, labels.owner, marker, Origin::Imported, now))
+        }
+        (Whose::Unmarked, Adopt::Into(bucket)) => {
+            let owner = owner_of(bucket, &item.id);
+            Some(import(item, bucket.clone(), owner, None, unmarked, now))
+        }
+        (Whose::Unmarked, Adopt::Nobody) | (Whose::Foreign, _) => None,
     }
 }
 

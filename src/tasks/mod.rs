@@ -6,6 +6,7 @@ mod decisions;
 mod driver;
 mod due;
 mod inventory;
+mod rebuild;
 mod search;
 pub mod settings;
 mod vanished;

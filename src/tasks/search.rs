@@ -64,7 +64,7 @@ impl Tasks {
         let mut ours: HashMap<Marker, Vec<&Listed>> = HashMap::new();
         for item in listed {
             let labels = Labels::read_under_any(&item.metadata, &rules.labels);
-            if let Some(labels) = labels.filter(|labels| labels.ledger == *self.ledger.id()) {
+            if let Some(labels) = labels.filter(|labels| labels.ledger == self.ledger.id()) {
                 ours.entry(labels.marker).or_default().push(item);
             }
         }

@@ -65,7 +65,8 @@ impl Tasks {
         shown: &Shown,
         began: UnixMillis,
     ) -> Result<Vec<(SandboxId, Entry)>, LedgerError> {
-        let (live, corrupt) = self.ledger.charged(None).await?;
+        // What another Cube has is not in this one's list, and this one's answers prove nothing about it.
+        let (live, corrupt) = self.ledger.charged_here().await?;
         self.report(&corrupt);
         let known = |entry: &Entry| entry.usable() && entry.first_seen.is_some_and(|seen| seen < began);
         let named = live.into_iter().filter(known).filter_map(|entry| Some((entry.sandbox.clone()?, entry)));

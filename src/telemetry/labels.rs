@@ -113,6 +113,15 @@ labels!(
     }
 );
 labels!(
+    /// From what a lost ledger was rebuilt.
+    Rebuilt {
+        /// What wardens remember.
+        Memory = "memory",
+        /// What Cube lists.
+        Listing = "listing",
+    }
+);
+labels!(
     /// What was decided about a wish to end a sandbox.
     Decision {
         /// It may end.
@@ -142,5 +151,40 @@ labels!(
         Killing = "killing",
         /// It cannot be ended.
         Quarantined = "quarantined",
+    }
+);
+labels!(
+    /// What an upstream write is for, in the order of the lanes.
+    WriteLane {
+        /// The end of a sandbox.
+        Delete = "delete",
+        /// A timeout, a refresh.
+        Renew = "renew",
+        /// Connect, resume, pause, and other changes of what exists.
+        Connect = "connect",
+        /// A new sandbox.
+        Create = "create",
+    }
+);
+labels!(
+    /// Which breaker.
+    BreakerPath {
+        /// That of creates.
+        Create = "create",
+        /// That of deletes.
+        Delete = "delete",
+    }
+);
+labels!(
+    /// How a breaker moved.
+    BreakerMove {
+        /// It opened: writes fail.
+        Opened = "opened",
+        /// A probe went.
+        Probed = "probed",
+        /// The probe came to nothing.
+        ProbeFailed = "probe_failed",
+        /// It closed: the probe was done.
+        Closed = "closed",
     }
 );

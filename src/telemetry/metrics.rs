@@ -14,7 +14,13 @@ use prometheus::{
     TextEncoder,
 };
 
-use super::labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Reconciled};
+mod writes;
+
+pub use writes::WriteGauges;
+
+use super::labels::{
+    Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Rebuilt, Reconciled,
+};
 use crate::ids::OTHER;
 use crate::verdict::Reason;
 
@@ -116,6 +122,16 @@ metrics! {
     panics_total: IntCounter [],
     /// 1 if the ledger answered this scrape; if 0, what follows from the ledger is the last that was known.
     ledger_up: IntGauge [],
+    /// 1 while the ledger is not whole (it has lost what it had confirmed, or is being rebuilt) and creates wait.
+    ledger_lost: IntGauge [],
+    /// How often this warden saw a lost ledger whole again.
+    ledger_rebuilds_total: IntCounter [],
+    /// Slots that were held beyond the limits of their buckets when the ledger was last rebuilt.
+    ledger_rebuilt_over_limit: IntGauge [],
+    /// Entries of a lost ledger that this warden brought back, by where from.
+    ledger_rebuilt_entries_total: IntCounterVec ["source"],
+    /// 1 while wardens of one ledger run with different limits: the smaller hold.
+    limits_disagree: IntGauge [],
     /// Slots of a bucket; -1 for no limit.
     bucket_limit: IntGaugeVec ["bucket"],
     /// Entries of the ledger that hold a slot.
@@ -124,6 +140,26 @@ metrics! {
     paused: IntGaugeVec ["bucket"],
     /// Sandboxes on this Cube that are another ledger's or nobody's.
     foreign_sandboxes: IntGauge [],
+    /// The breaker of creates and that of deletes: 0 closed, 1 half-open, 2 open.
+    breaker_state: IntGaugeVec ["path"],
+    /// How often a breaker opened, probed, or closed.
+    breaker_changes_total: IntCounterVec ["path", "change"],
+    /// Writes to Cube at once, at most, now.
+    write_limit: IntGauge [],
+    /// Writes to Cube on their way.
+    writes_in_flight: IntGaugeVec ["lane"],
+    /// Writes that wait for a place.
+    writes_waiting: IntGaugeVec ["lane"],
+    /// Condemned sandboxes that stand, without the quarantined ones, when last counted.
+    delete_backlog: IntGauge [],
+    /// Deletes that were confirmed within the last minute.
+    deletes_last_minute: IntGauge [],
+    /// 1 while creates are paid with confirmed deletes.
+    recovering: IntGauge [],
+    /// Running mean of the time that the last few creates took, in milliseconds.
+    create_latency_milliseconds: IntGaugeVec ["bucket"],
+    /// The same over many creates: what is usual.
+    create_latency_usual_milliseconds: IntGaugeVec ["bucket"],
 }
 
 /// The closed sets that other rooms know.
@@ -188,8 +224,10 @@ impl Metrics {
         begin(&metrics.upstream_answers_total, Answer::ALL.iter().map(|answer| [answer.name()]));
         begin(&metrics.kills_total, KillResult::ALL.iter().map(|result| [result.name()]));
         begin(&metrics.reconciled_total, Reconciled::ALL.iter().map(|result| [result.name()]));
+        begin(&metrics.ledger_rebuilt_entries_total, Rebuilt::ALL.iter().map(|source| [source.name()]));
         begin(&metrics.decisions_total, Decision::ALL.iter().map(|decision| [decision.name()]));
         begin(&metrics.lease_events_total, LeaseEvent::ALL.iter().map(|event| [event.name()]));
+        metrics.begin_writes();
         metrics.name_buckets(buckets.into_iter().chain([OTHER]));
         metrics
     }
@@ -199,7 +237,14 @@ impl Metrics {
         for label in labels {
             begin(&self.refusals_total, Reason::all().map(|reason| [reason.name(), label]));
             begin(&self.admissions_total, [[label]]);
-            for gauge in [&self.waiting, &self.bucket_limit, &self.paused] {
+            let gauges = [
+                &self.waiting,
+                &self.bucket_limit,
+                &self.paused,
+                &self.create_latency_milliseconds,
+                &self.create_latency_usual_milliseconds,
+            ];
+            for gauge in gauges {
                 let _at_zero = gauge.with_label_values(&[label]);
             }
             for state in EntryState::ALL {
@@ -278,6 +323,35 @@ impl Metrics {
         self.decisions_total.with_label_values(&[decision.name()]).inc();
     }
 
+    /// Whether the ledger is not whole.
+    pub fn ledger_lost(&self, lost: bool) {
+        self.ledger_lost.set(i64::from(lost));
+    }
+
+    /// Whether wardens run with different limits; true if that has changed.
+    #[must_use]
+    pub fn limits_disagree(&self, disagree: bool) -> bool {
+        let changed = self.limits_disagree.get() != i64::from(disagree);
+        self.limits_disagree.set(i64::from(disagree));
+        changed
+    }
+
+    /// A lost ledger is whole again.
+    pub fn rebuilt(&self) {
+        self.ledger_rebuilds_total.inc();
+    }
+
+    /// So many slots are held beyond limits after a rebuild.
+    pub fn rebuilt_over_limit(&self, slots: u64) {
+        self.ledger_rebuilt_over_limit.set(signed(slots));
+    }
+
+    /// So many entries were brought back.
+    pub fn gave(&self, source: Rebuilt, entries: usize) {
+        let counter = self.ledger_rebuilt_entries_total.with_label_values(&[source.name()]);
+        counter.inc_by(u64::try_from(entries).unwrap_or(u64::MAX));
+    }
+
     /// Something happened to a lease.
     pub fn leased(&self, event: LeaseEvent) {
         self.lease_events_total.with_label_values(&[event.name()]).inc();
@@ -341,6 +415,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::telemetry::labels::{BreakerMove, BreakerPath};
 
     fn metrics() -> Metrics {
         let names = Names { calls: &["create", "delete"], mends: &["v2_create"] };
@@ -408,6 +483,14 @@ mod tests {
         metrics.ungoverned_write();
         metrics.passed();
         metrics.panicked();
+        metrics.ledger_lost(true);
+        metrics.rebuilt();
+        metrics.rebuilt_over_limit(3);
+        metrics.gave(Rebuilt::Memory, 2);
+        assert!(metrics.limits_disagree(true) && !metrics.limits_disagree(true));
+        metrics.breaker_moved(BreakerPath::Delete, BreakerMove::Opened);
+        metrics.set_writes(&WriteGauges { limit: 3, ..WriteGauges::default() });
+        metrics.create_latency("a-strangers/bucket", Duration::from_secs(2), Duration::from_secs(1));
         let found = series(&metrics.render(None));
         assert_eq!(found.keys().cloned().collect::<Vec<_>>(), before);
         assert!((found["cubewarden_reserved_metadata_overwritten_total"] - 2.0).abs() < 0.1);

@@ -4,5 +4,8 @@ mod labels;
 pub mod logs;
 mod metrics;
 
-pub use labels::{Answer, Asker, CallOutcome, Decision, EntryState, KillResult, LeaseEvent, Reconciled};
-pub use metrics::{BucketGauges, LedgerGauges, Metrics, Names, Waiting};
+pub use labels::{
+    Answer, Asker, BreakerMove, BreakerPath, CallOutcome, Decision, EntryState, KillResult, LeaseEvent,
+    Rebuilt, Reconciled, WriteLane,
+};
+pub use metrics::{BucketGauges, LedgerGauges, Metrics, Names, Waiting, WriteGauges};

@@ -3,6 +3,7 @@
 
 mod gauge;
 mod orders;
+mod shadow;
 mod views;
 
 use std::collections::BTreeMap;

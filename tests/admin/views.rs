@@ -78,6 +78,7 @@ async fn a_sandbox_shows_every_documented_field_and_what_clients_wrote_as_data_o
         "holders",
         "metadata",
         "operations",
+        "hold",
         "kill",
         "gone",
         "asked_at",
@@ -88,6 +89,7 @@ async fn a_sandbox_shows_every_documented_field_and_what_clients_wrote_as_data_o
         "deadline",
         "claim_until",
         "due_at",
+        "released_at",
     ];
     assert_eq!(shown.as_object().unwrap().keys().collect::<Vec<_>>(), fields);
     assert_eq!(shown["sandbox_id"], id);

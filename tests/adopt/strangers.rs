@@ -97,7 +97,7 @@ async fn ours_without_a_record_go_back_to_their_owner() {
     let clock = clock();
     let (cube, _) = inhabited(Profile::V070, &clock, 0).await;
     let running = warden::before(&cube.url()).config(&tenant()).clock(&clock).without_tasks().start().await;
-    let metadata = labelled(running.warden.ledger.id(), &"b".repeat(32));
+    let metadata = labelled(&running.warden.ledger.id(), &"b".repeat(32));
     let id = cube.plant(Plant { metadata, timeout: Some(36_000), ..Plant::default() });
     let caller = running.caller_with("e2b_5111");
     assert_eq!(

@@ -190,7 +190,11 @@ async fn without_the_mend_no_more_resource_stays_cubes_own_500() {
 /// DA01
 #[tokio::test]
 async fn five_hundred_creates_that_fail_in_six_ways_leave_nothing_behind() {
-    let stage = timed(Profile::V070, "").await;
+    // Here all of them are to reach Cube: no breaker.
+    let config = "[write_path]\nfailures = 10000\nfailure_percent = 100";
+    let stage = timed(Profile::V070, config).await;
+    // First, for later fewer writes go to Cube at once.
+    clients_abort(&stage, 80).await;
     let refuse = |status: u16| Fault::Refuse {
         status,
         body: format!(r#"{{"code":{status},"message":"no"}}"#),
@@ -217,7 +221,6 @@ async fn five_hundred_creates_that_fail_in_six_ways_leave_nothing_behind() {
     stage.due().await;
     stage.until_held(2 * 84).await;
     assert!(stage.cube.alive().is_empty(), "what came to be was found and ended");
-    clients_abort(&stage, 80).await;
     for wait in [0, 5, 595] {
         stage.skip(wait * SECOND);
         stage.due().await;

@@ -87,6 +87,9 @@ async fn a_list_names_the_present_generation_and_a_bare_id_joins_it() {
     let b = asks(&stage).await;
     let listed = caller.get("/sandboxes").await.json();
     assert_eq!(listed[0]["sandboxID"], b.json()["sandboxID"]);
+    for asked in [bare(&b), b.text("sandboxID")] {
+        assert_eq!(caller.get(&path(&asked, "")).await.json()["sandboxID"], b.json()["sandboxID"]);
+    }
     assert_eq!(caller.post(&path(&bare(&b), "/connect"), r#"{"timeout":60}"#).await.status, 200);
     let same = stage.warden.entries().await;
     assert_eq!(same[0].holders, 2, "connect never raises a generation");

@@ -1,5 +1,7 @@
 //! What clients and operators may write, and how much of it.
 
+use std::sync::Arc;
+
 use cubewarden::ids::{Bucket, OwnerId, SandboxId};
 use cubewarden::ledger::Import;
 use cubewarden::rules::entry::{Activity, Origin, Shape};
@@ -55,24 +57,31 @@ async fn no_text_of_a_client_or_an_operator_reaches_the_terminal_as_a_command() 
     assert!(!missing.status.success() && is_harmless(&complaint), "{complaint:?}");
 }
 
+fn import(number: u32) -> Import {
+    Import {
+        sandbox: SandboxId::new(&format!("{number:032x}")).unwrap(),
+        marker: None,
+        bucket: Bucket::parse("default/dev").unwrap(),
+        owner: OwnerId::new("default.dev.p.r").unwrap(),
+        template: TEMPLATE.to_owned(),
+        shape: Shape::default(),
+        activity: Activity::Running,
+        origin: Origin::Imported,
+        deadline: None,
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_sandboxes_are_listed_without_a_gap() {
     let cube = CubeSim::builder().start().await.unwrap();
     let warden = before(&cube.url()).without_tasks().start().await;
-    let ledger = &warden.warden.ledger;
-    for number in 0..10_000_u32 {
-        let import = Import {
-            sandbox: SandboxId::new(&format!("{number:032x}")).unwrap(),
-            marker: None,
-            bucket: Bucket::parse("default/dev").unwrap(),
-            owner: OwnerId::new("default.dev.p.r").unwrap(),
-            template: TEMPLATE.to_owned(),
-            shape: Shape::default(),
-            activity: Activity::Running,
-            origin: Origin::Imported,
-            deadline: None,
-        };
-        ledger.import(&import).await.unwrap();
+    // Many at once: the ledger writes them together.
+    let imports = (0..10_000_u32).map(|number| {
+        let ledger = Arc::clone(&warden.warden.ledger);
+        tokio::spawn(async move { ledger.import(&import(number)).await.unwrap() })
+    });
+    for import in imports.collect::<Vec<_>>() {
+        import.await.unwrap();
     }
     let admin = Served::of(&warden).await;
     let text = said(&cubewarden(&admin.url(), &["ls", "sandboxes"], &[]).await);

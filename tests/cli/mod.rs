@@ -3,6 +3,7 @@
 //! `UPDATE_EXPECT=1` rewrites what is expected; look at the difference before it is kept.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+mod doctor;
 mod expect;
 mod explain;
 mod generated;

@@ -233,13 +233,11 @@ fn what_waits_for_a_later_version_is_told_once_for_each_value_and_defaults_are_n
         format!("{what} takes effect with {for_what}, which this version does not have yet")
     };
     let set = "[collector]\ncycle = \"50s\"\nnewborn_grace = \"170s\"\nconfirmations = 3\n\
-               [write_path]\nfailures = 5\nmax_writes = 9\n\
                [bucket_defaults]\nlimit = 3\nids = \"qualified\"\nunproven_delete = \"refuse\"\ntemplate = \"t\"\n\
                [env_defaults.prod]\nretention = \"24h\"\n\
                [[bucket]]\nnamespace = \"a.b\"\nenv = \"prod\"\nretention = \"0s\"\nlight_template = \"l\"\n";
     let mut expected = [
         waits("collector.confirmations = 3", "the collector"),
-        waits("write_path.max_writes = 9", "the write-path guard"),
         waits("env_defaults.prod.retention = \"24h\"", "the collector"),
     ];
     let mut said = told(set);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cubewarden::store::schema::Set;
-use cubewarden::store::{Appointment, Batch, Committed, Log, Record};
+use cubewarden::store::{Appointment, Batch, Committed, Log, Reached, Record, StoreError};
 use cubewarden::time::{UnixMillis, WallClock, within};
 
 use super::place::{Place, join, leave, put, slots, volume};
@@ -74,6 +74,19 @@ pub(super) async fn a_commit_whose_expectation_moved_writes_nothing(place: Place
     let batch = Batch { expect: vec![(volume("a"), version), (volume("new"), 0)], ..everything() };
     place.done(batch).await;
     assert_eq!(place.members(&slots("a/b")).await, ["new"]);
+}
+
+pub(super) async fn a_commit_that_demands_what_was_lost_writes_nothing(place: Place) {
+    let sequence = before_everything(&place).await;
+    let reached = place.store().read(&[]).await.unwrap().reached;
+    assert_eq!(reached, Reached { sequence, own: sequence });
+    for floor in [Reached { sequence: sequence + 1, own: 0 }, Reached { sequence: 0, own: sequence + 1 }] {
+        // It comes before all else: what the records and sets hold then means nothing.
+        let batch = Batch { floor, expect: vec![(volume("a"), 77)], ..everything() };
+        assert!(matches!(place.store().commit(batch).await, Err(StoreError::Behind)));
+        nothing_was_written(&place).await;
+    }
+    place.done(Batch { floor: reached, ..everything() }).await;
 }
 
 pub(super) async fn a_full_set_admits_nobody_and_says_how_many_it_holds(place: Place) {

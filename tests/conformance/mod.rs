@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod faults;
+mod holders;
 mod kill;
 mod laws;
+mod leases;
 mod model;
 mod place;
 mod random;
@@ -28,6 +30,7 @@ macro_rules! laws_hold_on {
                 laws::what_was_never_written_has_version_zero_and_no_bytes
                 laws::a_version_is_the_sequence_of_the_commit_that_wrote_it_and_rises
                 laws::a_commit_whose_expectation_moved_writes_nothing
+                laws::a_commit_that_demands_what_was_lost_writes_nothing
                 laws::a_full_set_admits_nobody_and_says_how_many_it_holds
                 laws::a_record_that_moved_counts_before_a_set_that_is_full
                 laws::sixty_four_racers_for_ten_places_get_exactly_ten
@@ -44,6 +47,19 @@ macro_rules! laws_hold_on {
                 laws::a_commit_that_comes_later_than_it_may_writes_nothing
                 laws::whoever_waits_for_room_is_told
                 random::random_steps_agree_with_the_model
+                leases::of_creates_of_one_owner_at_once_exactly_one_takes_a_slot
+                leases::each_holder_is_given_a_greater_generation_whatever_the_clock_does
+                leases::a_sealed_lease_never_acquires_beats_or_releases_again
+                leases::a_release_is_written_down_once
+                leases::a_stale_generation_or_lease_ends_nothing_whoever_shows_it
+                leases::the_record_of_an_owner_goes_with_its_entry_and_never_with_another
+                leases::a_seal_is_forgotten_after_thirty_days_and_not_before
+                leases::the_last_claim_that_is_given_up_condemns_what_nothing_keeps
+                leases::a_lapsed_lease_lives_again_by_a_beat_unless_somebody_has_overtaken_it
+                leases::of_a_beat_and_a_collector_at_once_exactly_one_wins_a_thousand_times
+                leases::a_holder_that_beats_for_ever_does_not_outlive_its_ceiling
+                leases::a_late_release_frees_nobody_elses_slot
+                holders::random_holders_agree_with_the_rules
             }
         }
     };

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use cubewarden::store::schema::{Key, Set};
-use cubewarden::store::{Appointment, Batch, Committed, Log};
+use cubewarden::store::{Appointment, Batch, Committed, Log, Reached};
 use cubewarden::time::{Chance, UnixMillis};
 
 use super::model::{Expected, Model};
@@ -101,6 +101,7 @@ impl Plan {
         };
         let expect = |(of, off): &(u64, u64)| (key(*of), model.version(&key(*of).to_string()) + off);
         Batch {
+            floor: Reached::default(),
             expect: self.expect.iter().map(expect).collect(),
             room: self.room.iter().map(|(of, fewer)| (set(*of), *fewer)).collect(),
             put: self.put.iter().map(|(of, value)| (key(*of), value.clone())).collect(),

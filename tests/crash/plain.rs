@@ -10,7 +10,8 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use cubewarden::store::schema::{Key, Set};
 use cubewarden::store::{
-    Batch, Committed, Log, Logged, Record, Sharing, Snapshot, Store, StoreError, Version,
+    Batch, Committed, Log, Logged, Page, Piece, Reached, Record, Sharing, Snapshot, Store, StoreError,
+    Version,
 };
 use cubewarden::time::{Clock as _, ManualClock, UnixMillis};
 use tokio::sync::watch;
@@ -22,20 +23,22 @@ struct Content {
     records: BTreeMap<String, Record>,
     sets: BTreeMap<String, BTreeSet<String>>,
     due: BTreeSet<(UnixMillis, String)>,
+    /// The same by member.
+    appointed: BTreeMap<String, UnixMillis>,
     logged: u64,
     log: BTreeMap<u64, Vec<u8>>,
     ends: BTreeMap<u64, Vec<u8>>,
 }
 
 /// See the head of the file.
-pub(super) struct Plain {
+pub(crate) struct Plain {
     clock: ManualClock,
     content: Mutex<Content>,
     changes: watch::Sender<u64>,
 }
 
 impl Plain {
-    pub(super) fn new(clock: ManualClock) -> Self {
+    pub(crate) fn new(clock: ManualClock) -> Self {
         Self { clock, content: Mutex::default(), changes: watch::Sender::new(0) }
     }
 }
@@ -78,8 +81,13 @@ impl Content {
             self.sets.entry(set.to_string()).or_default().insert(member);
         }
         for moved in batch.appointments {
-            self.due.retain(|(_, member)| *member != moved.member);
-            self.due.extend(moved.is.map(|is| (is, moved.member)));
+            if let Some(was) = self.appointed.remove(&moved.member) {
+                self.due.remove(&(was, moved.member.clone()));
+            }
+            if let Some(is) = moved.is {
+                self.appointed.insert(moved.member.clone(), is);
+                self.due.insert((is, moved.member));
+            }
         }
         for (half, lines) in [(&mut self.log, batch.log), (&mut self.ends, batch.ends)] {
             for line in lines {
@@ -97,7 +105,8 @@ impl Store for Plain {
         let mut content = self.content.lock().unwrap();
         content.seen = content.seen.max(self.clock.now().0);
         let records = keys.iter().map(|key| content.record(key)).collect();
-        Ok(Snapshot { now: UnixMillis(content.seen), records })
+        let reached = Reached { sequence: content.sequence, own: content.sequence };
+        Ok(Snapshot { now: UnixMillis(content.seen), reached, records })
     }
 
     fn clock(&self) -> Option<UnixMillis> {
@@ -156,6 +165,20 @@ impl Store for Plain {
             half.pop_first();
         }
         Ok(())
+    }
+
+    async fn scan(&self, _from: Option<&str>) -> Result<Page, StoreError> {
+        let content = self.content.lock().unwrap();
+        let records = content
+            .records
+            .iter()
+            .map(|(key, record)| Piece::Record { key: key.clone(), record: record.clone() });
+        let members = content.sets.iter().flat_map(|(set, members)| {
+            members.iter().map(|member| Piece::Member { set: set.clone(), member: member.clone() })
+        });
+        let due =
+            content.due.iter().map(|(at, member)| Piece::Appointment { member: member.clone(), at: *at });
+        Ok(Page { pieces: records.chain(members).chain(due).collect(), next: None })
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

@@ -51,6 +51,16 @@ fn strike(store: &FaultyStore, commit: u64, moment: Moment) {
 
 /// Runs `life` once to learn its commits, then once for each commit and moment, and looks what is left after a restart.
 fn at_each_step(what: &str, world: impl Fn() -> World, life: impl Fn(&mut World)) -> usize {
+    struck_at_each_step(what, world, life, after_the_crash)
+}
+
+/// The same, with what is looked at `after` each strike.
+pub(super) fn struck_at_each_step(
+    what: &str,
+    world: impl Fn() -> World,
+    life: impl Fn(&mut World),
+    after: impl Fn(&str, &mut World),
+) -> usize {
     let mut whole = world();
     let already = whole.store().commits();
     life(&mut whole);
@@ -67,14 +77,14 @@ fn at_each_step(what: &str, world: impl Fn() -> World, life: impl Fn(&mut World)
             strike(world.store(), at as u64 + 1, moment);
             life(&mut world);
             assert!(world.is_dead(), "{name}: it lived");
-            after_the_crash(&name, &mut world);
+            after(&name, &mut world);
         }
     }
     steps.len() - first
 }
 
 /// Crash, restart, reconcile, check; and the slots that came free can be used.
-fn after_the_crash(name: &str, world: &mut World) {
+pub(super) fn after_the_crash(name: &str, world: &mut World) {
     world.crash();
     world.start(|_| {});
     world.check_counted(name);

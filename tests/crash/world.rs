@@ -53,17 +53,17 @@ impl Call {
 }
 
 /// A byte sent to oneself: once it has come round, so has everything that was sent before it.
-struct Echo(TcpStream, TcpStream);
+pub(crate) struct Echo(TcpStream, TcpStream);
 
 impl Echo {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let there = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         there.set_nodelay(true).unwrap();
         Self(there, listener.accept().unwrap().0)
     }
 
-    fn wait(&self) {
+    pub(crate) fn wait(&self) {
         (&self.0).write_all(&[0]).unwrap();
         (&self.1).read_exact(&mut [0]).unwrap();
     }
@@ -260,6 +260,20 @@ impl World {
     /// The answer of a call that has ended; `None` if none came.
     pub(super) fn answer(&self, call: Call) -> Option<Answer> {
         self.outside.block_on(call.0).unwrap().ok()
+    }
+
+    /// Begins something inside the warden.
+    pub(super) fn begin<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.inside.as_ref().unwrap().spawn(work)
+    }
+
+    /// What came of it, once it has ended.
+    pub(super) fn outcome<T>(&self, work: JoinHandle<T>) -> T {
+        assert!(work.is_finished(), "it goes on");
+        self.inside.as_ref().unwrap().block_on(work).unwrap()
     }
 
     /// One call from begin to end.

@@ -12,6 +12,7 @@
 //! GET    /faults                 DELETE /faults            DELETE /faults/{number}
 //! GET    /held?at_least=n        waits until so many requests are held
 //! POST   /release                lets them go
+//! POST   /overrun               {"writes": n} that nobody waits for hold a strained write path
 //! POST   /clock                  {"advance_ms": n}; 409 on the machine's clock
 //! POST   /tick                   sweeper and late work, now
 //! GET    /requests               as received                DELETE /requests
@@ -57,6 +58,7 @@ fn router(handle: Handle) -> Router {
         .route("/faults/{number}", delete(remove_fault))
         .route("/held", get(held))
         .route("/release", post(release))
+        .route("/overrun", post(overrun))
         .route("/clock", post(advance))
         .route("/tick", post(tick))
         .route("/requests", get(requests).delete(forget_requests))
@@ -87,6 +89,11 @@ struct AtLeast {
 }
 
 #[derive(Deserialize)]
+struct Overrun {
+    writes: u32,
+}
+
+#[derive(Deserialize)]
 struct Advance {
     advance_ms: u64,
 }
@@ -101,6 +108,7 @@ async fn state(State(sim): Sim) -> Json<Value> {
         "requests": requests,
         "connections": connections,
         "held": sim.held(),
+        "writes_under_way": sim.writes_under_way(),
         "high_water": sim.high_water(&[]),
         "faults": fault_list(&sim),
         "sandboxes": sim.alive(),
@@ -170,6 +178,11 @@ async fn held(State(sim): Sim, Query(wanted): Query<AtLeast>) -> Json<usize> {
 
 async fn release(State(sim): Sim) -> StatusCode {
     sim.release();
+    StatusCode::NO_CONTENT
+}
+
+async fn overrun(State(sim): Sim, Json(by): Json<Overrun>) -> StatusCode {
+    sim.overrun(by.writes);
     StatusCode::NO_CONTENT
 }
 

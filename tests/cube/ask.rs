@@ -59,6 +59,11 @@ impl Kind {
         }
     }
 
+    /// Whether it changes anything, and so goes through the backend's write path.
+    pub(crate) fn is_write(self) -> bool {
+        self.method() != "GET"
+    }
+
     /// The backend's path, as transport errors name it.
     pub(crate) fn backend_path(self) -> &'static str {
         match self {

@@ -11,12 +11,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 
 use super::credentials::{Lock, RateLimit};
-use super::faults::Faults;
+use super::faults::{Fault, Faults};
 use super::latency::Latency;
 use super::model::{Blueprint, Cube};
 use super::profile::Profile;
 use super::server::Shared;
 use super::sim::CubeSim;
+use super::write_path::WritePath;
 
 /// Requests remembered unless said otherwise.
 const MEMORY: usize = 20_000;
@@ -30,6 +31,7 @@ pub(crate) struct Builder {
     rate: Option<u64>,
     hosts: usize,
     latency: Latency,
+    write_path: Option<WritePath>,
     memory: usize,
     listen: SocketAddr,
     admin: Option<SocketAddr>,
@@ -46,6 +48,7 @@ impl CubeSim {
             rate: None,
             hosts: 3,
             latency: Latency::None,
+            write_path: None,
             memory: MEMORY,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             admin: None,
@@ -101,6 +104,13 @@ impl Builder {
         self
     }
 
+    /// A write path whose capacity falls with residents and writes under way; off unless said. The same as the fault of that name,
+    /// so clearing the faults heals it.
+    pub(crate) fn write_path(mut self, path: WritePath) -> Self {
+        self.write_path = Some(path);
+        self
+    }
+
     /// How many requests are remembered; 0 also stops the counting behind `high_water`, for long load runs.
     pub(crate) fn memory(mut self, requests: usize) -> Self {
         self.memory = requests;
@@ -129,8 +139,12 @@ impl Builder {
             Some(admin) => Some(TcpListener::bind(admin).await?),
             None => None,
         };
-        let manual = self.manual.clone();
-        CubeSim::run(self.shared(), manual, listener, door)
+        let (manual, write_path) = (self.manual.clone(), self.write_path);
+        let sim = CubeSim::run(self.shared(), manual, listener, door)?;
+        if let Some(path) = write_path {
+            sim.fault(Fault::StrainedWrites(path));
+        }
+        Ok(sim)
     }
 
     fn shared(self) -> Shared {

@@ -13,6 +13,7 @@ use super::answer::Answer;
 use super::ask::Kind;
 use super::model::{Bend, Listing, World};
 use super::profile::Profile;
+use super::write_path::WritePath;
 
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +66,8 @@ pub(crate) enum Fault {
     SlowPause { ms: u64 },
     /// Standing: a connection idle for so long is closed.
     IdleClose { ms: u64 },
+    /// Standing: writes are the slower the more residents there are and writes under way, until they are not done at all.
+    StrainedWrites(WritePath),
 }
 
 /// Which requests; empty means all.
@@ -176,7 +179,10 @@ impl Fault {
             Self::NoResource => kind == Kind::Create,
             Self::ForgetLabels => matches!(kind, Kind::List | Kind::Get),
             Self::Block { .. } => matches!(kind.method(), "POST" | "DELETE" | "PUT" | "PATCH"),
-            Self::HostUnreachable { .. } | Self::SlowPause { .. } | Self::IdleClose { .. } => false,
+            Self::HostUnreachable { .. }
+            | Self::SlowPause { .. }
+            | Self::IdleClose { .. }
+            | Self::StrainedWrites(_) => false,
             _ => true,
         }
     }
@@ -259,6 +265,7 @@ impl Faults {
             match &rule.fault {
                 Fault::HostUnreachable { host } => drop(world.unreachable.insert(host.clone())),
                 Fault::SlowPause { ms } => world.pause_takes = Duration::from_millis(*ms),
+                Fault::StrainedWrites(path) => world.write_path = Some(*path),
                 _ => {}
             }
         }

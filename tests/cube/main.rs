@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use clap::Parser;
-use cube::{CubeSim, Latency, Lock, Profile};
+use cube::{CubeSim, Latency, Lock, Profile, WritePath};
 use cubewarden::time::{Clock, ManualClock, WallClock};
 
 /// A simulated Cube API.
@@ -49,6 +49,9 @@ struct Arguments {
     /// How many requests are remembered; 0 for load runs: nothing is counted either.
     #[arg(long, default_value_t = 20_000)]
     memory: usize,
+    /// Writes are the slower the more sandboxes there are and writes under way, as on 18 June 2026; try it with `--preload 704`.
+    #[arg(long)]
+    strained: bool,
     /// A clock that moves only by the side door.
     #[arg(long)]
     manual_clock: bool,
@@ -86,6 +89,9 @@ async fn start(arguments: Arguments) -> std::io::Result<CubeSim> {
     }
     if let Some(rate) = arguments.rate_limit {
         builder = builder.rate_limit(rate);
+    }
+    if arguments.strained {
+        builder = builder.write_path(WritePath::JUNE_18);
     }
     if arguments.manual_clock {
         builder = builder.clock(ManualClock::at(WallClock.now()));

@@ -32,8 +32,10 @@ mod routes;
 mod server;
 mod sim;
 mod wire;
+mod write_path;
 
 pub(crate) use credentials::Lock;
 pub(crate) use latency::Latency;
 pub(crate) use profile::Profile;
 pub(crate) use sim::CubeSim;
+pub(crate) use write_path::WritePath;

@@ -136,6 +136,14 @@ impl Shared {
         }
         self.clock.sleep(course.wait).await;
         self.hold(course.hold_before).await;
+        if order.ask.kind().is_write() {
+            let passage = self.cube().begin_write(self.clock.now(), &self.chance);
+            self.clock.sleep(passage.takes).await;
+            if !passage.done {
+                self.cube().abandon(order.token);
+                return None;
+            }
+        }
         let latency = self.latency.sample(order.ask.kind(), self.chance.below(1000));
         self.clock.sleep(latency).await;
         let answer = self.cube().perform(&order, self.clock.now(), &self.chance);

@@ -276,6 +276,18 @@ impl Handle {
         (0..count).map(|_| self.plant(one())).collect()
     }
 
+    /// Puts so many writes on the write path that nobody waits for; it gives them up one after another.
+    pub(crate) fn overrun(&self, writes: u32) {
+        self.0.shared.cube().overrun(writes, self.0.shared.clock.now());
+        self.0.shared.stirred.notify_one();
+    }
+
+    /// How many writes hold the write path now, whether or not anybody waits for them.
+    pub(crate) fn writes_under_way(&self) -> usize {
+        self.tick();
+        self.0.shared.cube().writes_under_way()
+    }
+
     /// Puts a sandbox in a state by force; false if there is none.
     pub(crate) fn set_state(&self, id: &str, state: State) -> bool {
         self.0.shared.cube().set_state(id, state)

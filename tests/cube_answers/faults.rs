@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use super::raw::{Answer, call, request, until, until_waiting};
 use crate::cube::ask::Kind;
 use crate::cube::faults::Fault;
-use crate::cube::{CubeSim, Profile};
+use crate::cube::{CubeSim, Profile, WritePath};
 
 const TEMPLATE: &str = "tpl-000000000000000000000001";
 
@@ -173,6 +173,63 @@ async fn a_slow_request_is_done_when_its_time_has_come_even_if_the_client_was_to
     assert_eq!((created.code(), sim.alive().len(), sim.high_water(&[])), (408, 0, 1));
     clock.advance(Duration::from_secs(15));
     until("it is done all the same", || sim.alive().len() == 1).await;
+}
+
+#[test]
+fn a_strained_write_path_is_slower_with_each_resident_and_each_write_until_nothing_is_done() {
+    let path = WritePath::JUNE_18;
+    let (patience, millis) = (Duration::from_secs(30), Duration::from_millis);
+    assert_eq!(path.passage(400, 0).takes, millis(150), "an ample node takes no notice");
+    assert_eq!(path.passage(400, 100).takes, millis(900));
+    assert_eq!(path.passage(704, 0).takes, millis(5622), "slow, and alive");
+    let crowded = path.passage(704, 100);
+    assert!(crowded.takes > patience && crowded.done, "done, but too late for whoever asked: {crowded:?}");
+    let collapsed = path.passage(704, 200);
+    assert!(collapsed.takes == millis(60_000) && !collapsed.done, "{collapsed:?}");
+    for (residents, others) in (0..900).step_by(50).flat_map(|r| (0..300).step_by(20).map(move |o| (r, o))) {
+        let takes = path.passage(residents, others).takes;
+        assert!(path.passage(residents + 1, others).takes >= takes, "{residents} residents, {others} others");
+        assert!(path.passage(residents, others + 1).takes >= takes, "{residents} residents, {others} others");
+    }
+}
+
+#[tokio::test]
+async fn an_overrun_write_path_answers_408_leaves_late_orphans_and_recovers_when_it_is_left_alone() {
+    let (sim, clock) = sim().await;
+    let ids = sim.seed_sandboxes(704, &BTreeMap::new());
+    let unanswered = |answer: &Answer| (answer.code(), answer.body.clone(), answer.headers.clone());
+    let empty = (408, String::new(), vec!["transfer-encoding: chunked".to_owned()]);
+    let patience = Duration::from_secs(30);
+    let wait = |before: usize, longest: Duration| {
+        let (sim, clock) = (&sim, &clock);
+        async move {
+            until("the write is on its way", || sim.writes_under_way() > before).await;
+            assert_eq!(get(sim, "/sandboxes").await.code(), 200, "reads do not pass there");
+            clock.advance(longest);
+        }
+    };
+    assert_eq!(create(&sim).await.code(), 201, "off by default");
+    let rule = sim.fault(Fault::StrainedWrites(WritePath::JUNE_18));
+
+    sim.overrun(100);
+    let (late, ()) = tokio::join!(create(&sim), wait(100, patience));
+    assert_eq!((unanswered(&late), sim.alive().len()), (empty.clone(), 705));
+    sim.advance(patience).expect("the clock is ours");
+    until("the orphan comes to be", || sim.alive().len() == 706).await;
+
+    sim.overrun(200);
+    let (never, ()) = tokio::join!(delete(&sim, &ids[0]), wait(200, patience));
+    assert_eq!(unanswered(&never), empty);
+    sim.advance(patience).expect("the clock is ours");
+    get(&sim, "/sandboxes").await;
+    assert!(sim.sandbox(&ids[0]).is_some(), "given up");
+
+    let (alone, ()) = tokio::join!(delete(&sim, &ids[0]), wait(0, Duration::from_secs(6)));
+    assert_eq!(alone.code(), 204, "nothing else is under way any more");
+    sim.remove_fault(rule);
+    assert_eq!(delete(&sim, &ids[1]).await.code(), 204, "healed, it takes no time");
+    let strained = CubeSim::builder().write_path(WritePath::JUNE_18).start().await.expect("a free port");
+    assert_eq!(strained.faults().len(), 1, "from the beginning, and healed the same way");
 }
 
 #[tokio::test]

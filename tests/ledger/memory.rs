@@ -54,7 +54,7 @@ impl Two {
     /// A sandbox that lives, and is old enough for its absence to be believed.
     async fn live(&self) -> Marker {
         let marker = self.sent().await;
-        self.one.done(&marker, &birth()).await.unwrap();
+        self.one.done(&marker, &birth(), None).await.unwrap();
         self.clock.advance(Duration::from_secs(200));
         marker
     }
@@ -93,14 +93,14 @@ async fn a_create_takes_two_commits_a_delete_one_read_and_two_commits() {
     let two = Two::start().await;
     let (marker, commits, reads) = two.asked(two.sent()).await;
     assert_eq!((commits, reads), (1, 0));
-    let (_, commits, reads) = two.asked(two.one.done(&marker, &birth())).await;
+    let (_, commits, reads) = two.asked(two.one.done(&marker, &birth(), None)).await;
     assert_eq!((commits, reads), (1, 0));
     let delete = async {
         let marker = two.find().await.marker;
         two.one.condemn(&marker, Actor::Client, &Shown::nothing(), "DELETE").await.unwrap();
         let condemned = two.one.condemned(&marker).await.unwrap().unwrap();
         assert!(condemned.kill().is_some());
-        two.one.kill_tried(&marker, KillReport::Proof(Proof::Deleted), "").await.unwrap().unwrap()
+        two.one.kill_tried(&condemned, KillReport::Proof(Proof::Deleted), "").await.unwrap().unwrap()
     };
     let (gone, commits, reads) = two.asked(delete).await;
     assert!(!gone.charged());
@@ -196,7 +196,7 @@ async fn a_birth_finds_out_what_the_reconciler_of_another_warden_made_of_it() {
     let marker = two.sent().await;
     two.other.lost(&marker, "its warden was silent").await.unwrap();
     two.other.found(&marker, &Birth { answer: None, ..birth() }).await.unwrap();
-    let (born, commits, reads) = two.asked(two.one.done(&marker, &birth())).await;
+    let (born, commits, reads) = two.asked(two.one.done(&marker, &birth(), None)).await;
     assert!(born.unwrap().unwrap().kill().is_some());
     assert_eq!((commits, reads), (1, 1));
 
@@ -210,7 +210,7 @@ async fn a_birth_finds_out_what_the_reconciler_of_another_warden_made_of_it() {
     let two = Two::start().await;
     let marker = two.sent().await;
     two.other.lost(&marker, "its warden was silent").await.unwrap();
-    assert!(two.one.done(&marker, &birth()).await.unwrap().unwrap().usable());
+    assert!(two.one.done(&marker, &birth(), None).await.unwrap().unwrap().usable());
 
     // Taken for one that was made round the warden: that record gives way.
     let two = Two::start().await;
@@ -227,7 +227,7 @@ async fn a_birth_finds_out_what_the_reconciler_of_another_warden_made_of_it() {
         deadline: None,
     };
     assert_eq!(two.other.import(&round).await.unwrap(), Imported::Yes);
-    assert!(two.one.done(&marker, &birth()).await.unwrap().unwrap().usable());
+    assert!(two.one.done(&marker, &birth(), None).await.unwrap().unwrap().usable());
     assert_eq!(two.find().await.marker, marker);
     assert_eq!(two.other.counts(&[]).await.unwrap().all.held(), 1);
 }
@@ -239,9 +239,12 @@ async fn a_try_to_kill_what_another_has_proven_gone_changes_nothing() {
         let marker = two.live().await;
         two.find().await;
         two.one.condemn(&marker, Actor::Client, &Shown::nothing(), "DELETE").await.unwrap();
-        two.other.kill_tried(&marker, KillReport::Proof(Proof::Deleted), "").await.unwrap();
+        two.other
+            .kill_tried(&entry(&two.other, &marker).await, KillReport::Proof(Proof::Deleted), "")
+            .await
+            .unwrap();
         let gone = entry(&two.other, &marker).await;
-        assert_eq!(two.one.kill_tried(&marker, report, "").await.unwrap(), None);
+        assert_eq!(two.one.kill_tried(&gone, report, "").await.unwrap(), None);
         assert_eq!(entry(&two.other, &marker).await, gone);
         assert!(matches!(gone.state, State::Gone { proof: Proof::Deleted, .. }));
         assert_eq!(two.one.condemned(&marker).await.unwrap(), None);
@@ -319,7 +322,7 @@ async fn what_another_warden_made_is_known_after_an_inventory_and_forgotten_afte
     assert_eq!(fourth.known(&id()).map(|known| known.marker), Some(marker.clone()));
 
     two.one.condemn(&marker, Actor::Client, &Shown::nothing(), "DELETE").await.unwrap();
-    two.one.kill_tried(&marker, KillReport::Proof(Proof::Deleted), "").await.unwrap();
+    two.one.kill_tried(&entry(&two.one, &marker).await, KillReport::Proof(Proof::Deleted), "").await.unwrap();
     assert_eq!(two.one.known(&id()), None, "its own warden knows");
     third.forget_ended(&[id()]).await.unwrap();
     assert!(third.known(&id()).is_some(), "what Cube shows is not asked about");

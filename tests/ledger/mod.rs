@@ -72,7 +72,7 @@ async fn what_the_reconciler_found_first_waits_for_no_claim_once_its_client_has_
     ledger.lost(&marker, "the clock jumped").await.expect("the store works");
     ledger.found(&marker, &Birth { answer: None, ..birth() }).await.expect("the store works");
     assert!(entry(&ledger, &marker).await.claim_until.is_some());
-    let answered = ledger.done(&marker, &birth()).await.expect("the store works").expect("it is there");
+    let answered = ledger.done(&marker, &birth(), None).await.expect("the store works").expect("it is there");
     assert!(answered.usable());
     let kept = entry(&ledger, &marker).await;
     assert_eq!((kept.claim_until, kept.due, kept.answer.as_deref()), (None, None, Some("{}")));
@@ -97,7 +97,7 @@ async fn an_entry_of_another_cube_is_charged_and_neither_found_nor_judged() {
     let first = open(&store, "first").await;
     let marker = dispatched(&first, None).await;
     let soon = Birth { deadline: Some(UnixMillis(1_800_000_000_001)), ..birth() };
-    first.done(&marker, &soon).await.expect("the store works");
+    first.done(&marker, &soon, None).await.expect("the store works");
     clock.advance(std::time::Duration::from_secs(3600));
     let second = open(&store, "second").await;
     let id = SandboxId::new(ID).expect("it is one");
@@ -131,7 +131,7 @@ async fn a_stale_generation_ends_nothing_and_is_written_down() {
     let clock = clock();
     let ledger = open(&store(&clock), "cube").await;
     let marker = dispatched(&ledger, None).await;
-    let live = ledger.done(&marker, &birth()).await.expect("the store works").expect("it is there");
+    let live = ledger.done(&marker, &birth(), None).await.expect("the store works").expect("it is there");
     let stale = cubewarden::ids::Generation(live.generation.0 - 1);
     let condemned =
         ledger.condemn(&marker, Actor::Client, &Shown::of_generation(Some(stale)), "DELETE").await;

@@ -2,9 +2,13 @@
 //! on one.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+mod again;
 mod cost;
 mod faults;
 mod foreign;
+mod leader;
+mod leases;
+mod limits;
 mod opening;
 mod places;
 mod several;

@@ -6,6 +6,7 @@
 // PACKAGES is the folder that holds node_modules; VERSION picks e2b-VERSION in it (two versions live side by side).
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
+import { createInterface } from 'node:readline'
 import { resolve } from 'node:path'
 
 // The template that the simulator always has.
@@ -19,7 +20,11 @@ Object.assign(process.env, { E2B_API_URL: url, E2B_API_KEY: key, E2B_SANDBOX_URL
 const from = createRequire(pathToFileURL(resolve(packages, 'package.json')))
 const { Sandbox } = from(`e2b-${version}`)
 const retries = process.env.DRIVE_RETRIES
-const options = retries === undefined ? {} : { retries: Number(retries) }
+const lease = process.env.DRIVE_LEASE
+const options = {
+  ...(retries === undefined ? {} : { retries: Number(retries) }),
+  ...(lease === undefined ? {} : { headers: { 'X-Cube-Lease-Id': lease } }),
+}
 
 // Stable names for ids, in order of appearance.
 const names = new Map()
@@ -82,7 +87,7 @@ const sdk = {
   pageSizes: async (metadata, limit) => (await pagesOf({ query: { metadata }, limit })).map((page) => page.length),
   connect: (id) => Sandbox.connect(id, { timeoutMs: 400_000, ...options }),
   getInfo: (id) => Sandbox.getInfo(id),
-  setTimeout: (id, seconds) => Sandbox.setTimeout(id, seconds * 1000),
+  setTimeout: (id, seconds) => Sandbox.setTimeout(id, seconds * 1000, options),
   pause: (id) => (Sandbox.pause ?? Sandbox.betaPause).call(Sandbox, id),
   kill: (id) => Sandbox.kill(id, options),
 }
@@ -156,4 +161,27 @@ async function works(...ids) {
   emit({ step: 'works', ok: true, value: null, rounds })
 }
 
-await { life, foreign, create, kill, works }[scenario](...args)
+async function session(run) {
+  const sandbox = await step('create', () => sdk.createPausing({ session_id: run }))
+  await obey({
+    kill: () => sandbox.kill(),
+    set_timeout: () => sandbox.setTimeout(0),
+    connect: () => sdk.connect(sandbox.sandboxId),
+    'connect and kill': async () => (await sdk.connect(sandbox.sandboxId)).kill(),
+  })
+}
+
+async function late(id) {
+  await obey({
+    kill: () => sdk.kill(id),
+    set_timeout: () => sdk.setTimeout(id, 0),
+    'connect and kill': async () => (await sdk.connect(id)).kill(),
+  })
+}
+
+// One step for each order, until there are no more.
+async function obey(calls) {
+  for await (const order of createInterface({ input: process.stdin })) await step(order, calls[order])
+}
+
+await { life, foreign, create, kill, works, session, late }[scenario](...args)

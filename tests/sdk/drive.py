@@ -8,6 +8,8 @@ Scenarios:
     create N        N sandboxes, one step each; what comes of it is the caller's business
     kill ID...      one step each
     works [ID...]   goes on working on these sandboxes (or on one of its own) until standard input ends
+    session RUN     creates for a session, then does what each line of standard input orders, on what it was given
+    late ID         the same on a sandbox that it knows by its id alone
 
 One JSON object a step goes to standard output:
     {"step": "kill", "ok": true, "value": true}
@@ -15,7 +17,8 @@ One JSON object a step goes to standard output:
     {"step": "kill", "ok": false, "error": "SandboxException", "message": "409: ...", "status": 409}
 Ids inside values and messages are written <id 1>, <id 2>, ... in order of appearance, so that two runs can be compared;
 times are left out. Only the control plane is used: nothing here talks to the inside of a sandbox.
-DRIVE_RETRIES=0 switches the SDK's own retries off where it has any.
+DRIVE_RETRIES=0 switches the SDK's own retries off where it has any; DRIVE_LEASE goes along as X-Cube-Lease-Id, by the
+SDK's own option for headers.
 """
 
 import inspect
@@ -100,6 +103,8 @@ class E2b:
         knows_retries = "retries" in inspect.signature(e2b.ConnectionConfig.__init__).parameters
         wanted = os.environ.get("DRIVE_RETRIES")
         self.options = {"retries": int(wanted)} if wanted is not None and knows_retries else {}
+        if "DRIVE_LEASE" in os.environ:
+            self.options["headers"] = {"X-Cube-Lease-Id": os.environ["DRIVE_LEASE"]}
 
     def create(self, metadata, pause_on_timeout=False):
         lifecycle = {"lifecycle": {"on_timeout": "pause", "auto_resume": True}} if pause_on_timeout else {}
@@ -125,7 +130,7 @@ class E2b:
         return self.e2b.Sandbox.get_info(sandbox_id)
 
     def set_timeout(self, sandbox_id, seconds):
-        return self.e2b.Sandbox.set_timeout(sandbox_id, seconds)
+        return self.e2b.Sandbox.set_timeout(sandbox_id, seconds, **self.options)
 
     def pause(self, sandbox_id):
         return self.e2b.Sandbox.pause(sandbox_id)
@@ -242,13 +247,41 @@ def works(sdk, *sandbox_ids):
     emit(step="works", ok=True, value=None, rounds=rounds)
 
 
+def session(sdk, run):
+    sandbox = step("create", lambda: sdk.create({"session_id": run}, pause_on_timeout=True))
+    obey(
+        {
+            "kill": lambda: sandbox.kill(),
+            "set_timeout": lambda: sandbox.set_timeout(0),
+            "connect": lambda: sdk.connect(sandbox.sandbox_id),
+            "connect and kill": lambda: sdk.connect(sandbox.sandbox_id).kill(),
+        }
+    )
+
+
+def late(sdk, sandbox_id):
+    obey(
+        {
+            "kill": lambda: sdk.kill(sandbox_id),
+            "set_timeout": lambda: sdk.set_timeout(sandbox_id, 0),
+            "connect and kill": lambda: sdk.connect(sandbox_id).kill(),
+        }
+    )
+
+
+def obey(calls):
+    """One step for each order, until there are no more."""
+    for order in map(str.strip, sys.stdin):
+        step(order, calls[order])
+
+
 def main(url, key, scenario, *arguments):
     try:
         sdk = E2b(url, key)
     except ImportError:
         sdk = Cube(url, key)
-    scenarios = {"life": life, "foreign": foreign, "create": create, "kill": kill, "works": works}
-    scenarios[scenario](sdk, *arguments)
+    scenarios = [life, foreign, create, kill, works, session, late]
+    {known.__name__: known for known in scenarios}[scenario](sdk, *arguments)
 
 
 main(*sys.argv[1:])

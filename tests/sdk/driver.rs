@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
@@ -85,6 +85,13 @@ impl Sdk {
         self.start(url, key, scenario, arguments).finish()
     }
 
+    /// Starts a scenario of somebody who shows this lease with each call, by the SDK's own option for headers.
+    pub(super) fn start_with_lease(self, url: &str, lease: &str, scenario: &str, argument: &str) -> Driver {
+        let mut command = self.command();
+        command.args([url, "e2b_00", scenario, argument]).env("DRIVE_LEASE", lease);
+        Driver::begin(command)
+    }
+
     /// The same with the SDK's own retries off, where it has any: an answer that asks for patience is shown at once.
     pub(super) fn run_impatiently(
         self,
@@ -143,6 +150,13 @@ impl Driver {
                 panic!("silent for {PATIENCE:?}: {}", self.what_it_said())
             }
         }
+    }
+
+    /// Gives an order, and waits for what comes of it.
+    pub(super) fn order(&mut self, order: &str) -> Step {
+        let orders = self.orders.as_mut().expect("it has not been told to stop");
+        writeln!(orders, "{order}").expect("it listens");
+        self.next().unwrap_or_else(|| panic!("no answer to {order}: {}", self.what_it_said()))
     }
 
     /// Tells a worker to stop, and reads to the end.

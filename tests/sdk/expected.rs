@@ -77,6 +77,20 @@ impl Sdk {
         }
     }
 
+    /// What an instance's own `kill` returns; JavaScript's 2.12 returns nothing either way.
+    pub(super) fn kills_itself(self, step: &str) -> String {
+        if self == Self::Js("2.12.1") { format!("{step}: null") } else { self.kills(step) }
+    }
+
+    /// What an instance's own `kill` makes of a sandbox that is not there any more.
+    pub(super) fn kills_nothing_itself(self, step: &str, id: &str, message: &str) -> String {
+        if self == Self::Js("2.12.1") {
+            format!("{step}: null")
+        } else {
+            self.kills_nothing(step, id, message)
+        }
+    }
+
     fn pauses(self, step: &str) -> String {
         let value = match self {
             Self::Python("2.15.2") => "\"<id 1>\"",

@@ -7,6 +7,7 @@
 mod bare;
 mod driver;
 mod expected;
+mod late;
 mod through;
 
 use driver::Sdk;
@@ -14,6 +15,14 @@ use driver::Sdk;
 /// One test for each pinned SDK, under a name that says which.
 macro_rules! for_each_sdk {
     ($story:ident) => {
+        for_each_sdk! { $story with
+            #[tokio::test(flavor = "multi_thread")]
+            async fn with_cubesandbox_0_7_3() {
+                super::$story(Sdk::Cube("0.7.3")).await;
+            }
+        }
+    };
+    ($story:ident with $($another:item)?) => {
         mod $story {
             use super::super::driver::Sdk;
 
@@ -42,14 +51,19 @@ macro_rules! for_each_sdk {
                 super::$story(Sdk::Js("2.51.0")).await;
             }
 
-            #[tokio::test(flavor = "multi_thread")]
-            async fn with_cubesandbox_0_7_3() {
-                super::$story(Sdk::Cube("0.7.3")).await;
-            }
+            $($another)?
         }
     };
 }
 use for_each_sdk;
+
+/// One test for each SDK that lets its users send headers: cubesandbox does not.
+macro_rules! for_each_e2b {
+    ($story:ident) => {
+        for_each_sdk! { $story with }
+    };
+}
+use for_each_e2b;
 
 /// What a run told against what was expected of it; the first line that differs is shown.
 #[track_caller]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cubewarden::store::schema::{Key, Set, decode_entry};
-use cubewarden::store::{Batch, Committed, Log, Logged, Sharing, Snapshot, Store, StoreError};
+use cubewarden::store::{Batch, Committed, Log, Logged, Page, Sharing, Snapshot, Store, StoreError};
 use cubewarden::time::{Clock, UnixMillis};
 use tokio::sync::watch;
 
@@ -276,6 +276,11 @@ impl Store for FaultyStore {
     async fn trim_log(&self, log: Log, keep: u64, through: u64) -> Result<(), StoreError> {
         self.pass().await?;
         self.below.trim_log(log, keep, through).await
+    }
+
+    async fn scan(&self, from: Option<&str>) -> Result<Page, StoreError> {
+        self.pass().await?;
+        self.below.scan(from).await
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

@@ -82,6 +82,21 @@ impl RedisServer {
         self.child.wait().unwrap();
     }
 
+    /// Stops it in the middle of whatever it does; it stays where it is.
+    pub(crate) fn stop(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn go_on(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status().unwrap();
+        assert!(sent.success());
+    }
+
     /// Starts it again on what its files hold.
     pub(crate) fn restart(&mut self) {
         self.child = spawn(&self.dir, &self.options);

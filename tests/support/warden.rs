@@ -28,6 +28,7 @@ pub(crate) struct Builder {
     store: Option<Arc<dyn Store>>,
     tasks: bool,
     untaught: bool,
+    seed: Option<u64>,
 }
 
 /// A running warden; it stops when dropped, its store stays as it is.
@@ -48,6 +49,7 @@ pub(crate) fn before(upstream: &str) -> Builder {
         store: None,
         tasks: true,
         untaught: false,
+        seed: None,
     }
 }
 
@@ -101,13 +103,19 @@ impl Builder {
             .unwrap_or_else(|problems| panic!("the test's configuration: {problems}"))
     }
 
+    /// The same markers and the same jitter each time.
+    pub(crate) fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     pub(crate) async fn start(self) -> Running {
         let settings = self.settings();
         let store = match self.store {
             Some(store) => store,
             None => open_store(&settings.store, &self.clock).await.expect("an in-memory store opens"),
         };
-        let chance = Arc::new(Chance::from_os());
+        let chance = Arc::new(self.seed.map_or_else(Chance::from_os, Chance::seeded));
         let built = Warden::build(&settings, store, Arc::clone(&self.clock), chance).await;
         let warden = built.expect("the warden can be put together");
         if !self.tasks && !self.untaught {

@@ -3,6 +3,8 @@
 use http::Method;
 
 use super::{Client, Credential, Pace};
+use crate::cube::guard::{Place, told};
+use crate::cube::outcome::Asked;
 use crate::ids::SandboxId;
 
 /// How long a sandbox is woken for in order to be deleted, in seconds.
@@ -13,12 +15,20 @@ impl Client {
     ///
     /// # Errors
     /// In words, if it did not wake.
-    pub async fn wake(&self, sandbox: &SandboxId, credential: &Credential) -> Result<(), String> {
+    pub async fn wake(
+        &self,
+        mut place: Place,
+        sandbox: &SandboxId,
+        credential: &Credential,
+    ) -> Result<(), String> {
         let body = format!(r#"{{"timeout":{WOKEN_SECONDS},"autoPause":false}}"#);
         let mut said = String::new();
         for route in ["resume", "connect"] {
             let path = format!("/sandboxes/{sandbox}/{route}");
-            match self.ask(Method::POST, &path, Some(&body), Pace::Wake, credential).await {
+            place.sends();
+            let answer = self.ask(Method::POST, &path, Some(&body), Pace::Wake, credential).await;
+            place.tell(told(Asked::Write, &answer));
+            match answer {
                 Ok(answer) if answer.status().is_success() => return Ok(()),
                 Ok(answer) => said = format!("{route} was answered {}", answer.status().as_u16()),
                 Err(error) => said = format!("{route}: {error}"),
@@ -33,12 +43,16 @@ impl Client {
     /// In words, if Cube did not say that it does.
     pub async fn renew(
         &self,
+        mut place: Place,
         sandbox: &SandboxId,
         seconds: u64,
         credential: &Credential,
     ) -> Result<(), String> {
         let (path, body) = (format!("/sandboxes/{sandbox}/timeout"), format!(r#"{{"timeout":{seconds}}}"#));
-        match self.ask(Method::POST, &path, Some(&body), Pace::Call, credential).await {
+        place.sends();
+        let answer = self.ask(Method::POST, &path, Some(&body), Pace::Call, credential).await;
+        place.tell(told(Asked::Write, &answer));
+        match answer {
             Ok(answer) if answer.status().is_success() => Ok(()),
             Ok(answer) => Err(format!("timeout was answered {}", answer.status().as_u16())),
             Err(error) => Err(format!("timeout: {error}")),

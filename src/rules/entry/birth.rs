@@ -1,6 +1,7 @@
 //! From a reservation to a sandbox, or to the proof that there is none.
 
 use super::{Activity, Actor, Birth, Entry, Proof, State, Timing, Unfit};
+use crate::ids::LeaseId;
 use crate::time::UnixMillis;
 
 impl Entry {
@@ -96,17 +97,29 @@ impl Entry {
     }
 
     /// The create's own answer: dispatched, ambiguous → live; and what the reconciler had found already is no longer
-    /// waiting for a claim, for its client has it.
+    /// waiting for a claim, for its client has it. The create began with `lease`; whoever retried it by its key before that
+    /// keeps the end it was granted.
     ///
     /// # Errors
-    /// [`Unfit`] in any other state, or if it lives under another id.
-    pub fn answered(mut self, birth: Birth, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+    /// [`Unfit`] in any other state, if it lives under another id, or if another holder has taken it meanwhile.
+    pub fn answered(
+        mut self,
+        birth: Birth,
+        lease: Option<&LeaseId>,
+        now: UnixMillis,
+        timing: &Timing,
+    ) -> Result<Self, Unfit> {
         let found = self.usable() && self.sandbox.as_ref() == Some(&birth.sandbox);
+        if found && !self.is_held_by(lease) {
+            return Err(self.unfit());
+        }
         if !found {
             return self.born(birth, now, timing);
         }
         self.answer = birth.answer;
-        self.deadline = birth.deadline;
+        if self.claim_until.is_some() {
+            self.deadline = birth.deadline;
+        }
         self.claimed(now, timing)
     }
 
@@ -129,13 +142,14 @@ impl Entry {
     /// [`Unfit`] unless ambiguous.
     pub fn missed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
         let State::Ambiguous { misses } = self.state else { return Err(self.unfit()) };
-        let horizon = self.dispatched.unwrap_or(self.asked).plus(timing.horizon);
+        let dispatched = self.dispatched.unwrap_or(self.asked);
+        let horizon = dispatched.plus(timing.horizon);
         let misses = misses.saturating_add(1);
         if misses >= 3 && now >= horizon {
             return Ok(self.bury(Proof::NeverCame, now, timing));
         }
         self.state = State::Ambiguous { misses };
-        self.due = Some(now.plus(timing.search));
+        self.due = Some(timing.next_search(now));
         Ok(self)
     }
 
@@ -145,7 +159,7 @@ impl Entry {
     /// [`Unfit`] unless ambiguous.
     pub fn search_failed(mut self, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
         let State::Ambiguous { .. } = self.state else { return Err(self.unfit()) };
-        self.due = Some(now.plus(timing.search));
+        self.due = Some(timing.next_search(now));
         Ok(self)
     }
 }

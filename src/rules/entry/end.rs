@@ -17,6 +17,7 @@ impl Entry {
         if self.busy(now) && actor.yields() {
             return Err(Unfit::Busy);
         }
+        self.operations.retain(|other| other.until > now);
         self.state = State::Killing(Kill::new(actor, now));
         self.claim_until = None;
         self.due = Some(now);
@@ -62,6 +63,18 @@ impl Entry {
         // Proven as it was, and told as the end of the DELETE that went out.
         let struck = self.kill().is_some_and(|kill| kill.struck != Struck::Never);
         Ok(self.bury(if struck { Proof::Deleted } else { proof }, now, timing))
+    }
+
+    /// killing, quarantined → gone, by the proof of a try that began when the entry stood as `before`: a call that was under
+    /// way then may have brought the sandbox back after its DELETE, also if it has ended since.
+    ///
+    /// # Errors
+    /// [`Unfit`] if the proof does not hold.
+    pub fn ended(self, before: &Self, proof: Proof, now: UnixMillis, timing: &Timing) -> Result<Self, Unfit> {
+        if !before.operations.is_empty() && self.kill().is_some() {
+            return Err(Unfit::Busy);
+        }
+        self.absent(proof, now, timing)
     }
 
     /// The intent to end it, as long as it is carried out.
@@ -138,6 +151,8 @@ impl Entry {
                 if quarantined { timing.quarantine_retry } else { doubled.min(timing.kill_retry_most) }
             }
         };
+        // The next try begins without what has lapsed by now.
+        self.operations.retain(|other| other.until > now);
         let give_up = quarantined || kill.attempts >= timing.kill_tries;
         self.due = Some(now.plus(if give_up { timing.quarantine_retry.max(wait) } else { wait }));
         self.state = if give_up { State::Quarantined(kill) } else { State::Killing(kill) };

@@ -87,6 +87,12 @@ impl Entry {
         beats && self.lease_lapsed(now, timing).is_none()
     }
 
+    /// Whether it is held by exactly this lease; or by none, if that is what is asked.
+    #[must_use]
+    pub fn is_held_by(&self, lease: Option<&LeaseId>) -> bool {
+        self.lease.as_ref().map(|held| &held.id) == lease
+    }
+
     /// A holder takes it: the present one again, or a new one under a new generation. Where its create was lost and found,
     /// nobody holds it yet, and whoever takes it is its first holder.
     ///

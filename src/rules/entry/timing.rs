@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::time::{UnixMillis, millis};
+
 /// Lengths of time that the rules need, all from settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
@@ -31,6 +33,16 @@ pub struct Timing {
     pub kill_tries: u32,
     /// A quarantined kill is tried again this often.
     pub quarantine_retry: Duration,
+}
+
+impl Timing {
+    /// When an ambiguous create is searched for next: at the same times as all others, for each search takes a listing of everything
+    /// that lives, and one listing speaks of them all.
+    #[must_use]
+    pub fn next_search(&self, now: UnixMillis) -> UnixMillis {
+        let search = millis(self.search).max(1);
+        UnixMillis(now.0 - now.0 % search).plus(Duration::from_millis(search))
+    }
 }
 
 impl Default for Timing {

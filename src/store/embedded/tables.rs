@@ -15,7 +15,7 @@ use std::ops::Bound;
 
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction};
 
-use crate::store::{Appointment, Log, Logged, Record, Version};
+use crate::store::{Appointment, Log, Logged, Page, Piece, Record, Version};
 use crate::time::UnixMillis;
 
 /// The arrangement of tables that this program writes. A greater one is refused.
@@ -123,6 +123,54 @@ pub(super) fn members(
         members.push(member.to_owned());
     }
     Ok(members)
+}
+
+/// So many pieces a page, of one table.
+const PAGE: usize = 1000;
+
+/// A page of what the tables hold but the log. Where it ended: a letter for the table, then the last piece.
+pub(super) fn page(read: &ReadTransaction, from: Option<&str>) -> Result<Page> {
+    let (table, last) = from.map_or(("r", ""), |from| from.split_at(1));
+    let mut pieces = Vec::new();
+    let mut next = None;
+    match table {
+        "r" => {
+            let start = if last.is_empty() { Bound::Unbounded } else { Bound::Excluded(last) };
+            for found in read.open_table(RECORDS)?.range::<&str>((start, Bound::Unbounded))?.take(PAGE) {
+                let (key, record) = found?;
+                let (version, value) = record.value();
+                let (key, record) = (key.value().to_owned(), Record { version, value: value.to_vec() });
+                next = Some(format!("r{key}"));
+                pieces.push(Piece::Record { key, record });
+            }
+        }
+        "m" => {
+            let (set, member) = last.split_once('\0').unwrap_or((last, ""));
+            let start = if last.is_empty() { Bound::Unbounded } else { Bound::Excluded((set, member)) };
+            for found in
+                read.open_table(MEMBERS)?.range::<(&str, &str)>((start, Bound::Unbounded))?.take(PAGE)
+            {
+                let (key, _) = found?;
+                let (set, member) = key.value();
+                next = Some(format!("m{set}\0{member}"));
+                pieces.push(Piece::Member { set: set.to_owned(), member: member.to_owned() });
+            }
+        }
+        _ => {
+            for found in read.open_table(APPOINTMENTS)?.iter()? {
+                let (key, _) = found?;
+                let (at, member) = key.value();
+                pieces.push(Piece::Appointment { member: member.to_owned(), at: UnixMillis(at) });
+            }
+        }
+    }
+    let full = pieces.len() == PAGE;
+    let after = match table {
+        "r" => Some("m".to_owned()),
+        "m" => Some("a".to_owned()),
+        _ => None,
+    };
+    Ok(Page { pieces, next: next.filter(|_| full).or(after) })
 }
 
 pub(super) fn due(read: &ReadTransaction, until: UnixMillis, most: usize) -> Result<Vec<String>> {

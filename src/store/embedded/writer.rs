@@ -22,7 +22,7 @@ use super::disk::Opener;
 use super::tables::{self, Head, Tables};
 use super::{Shared, write_lock};
 use crate::store::schema::Set;
-use crate::store::{Batch, Committed, Log, StoreError};
+use crate::store::{Batch, Committed, Log, Reached, StoreError};
 
 /// Bounds what one transaction holds, and how long the first of a group waits for the rest to be written.
 pub(super) const LARGEST_GROUP: usize = 512;
@@ -76,7 +76,7 @@ impl Writer {
         let (works, waiting): (Vec<Work>, Vec<_>) =
             group.into_iter().map(|job| (job.work, job.answer)).unzip();
         let (answers, news): (Vec<Answer>, News) = match self.ready().and_then(|()| self.write(&works)) {
-            Ok((done, news)) => (done.into_iter().map(Ok).collect(), news),
+            Ok(done) => done,
             Err(error) => {
                 let text = error.to_string();
                 tracing::error!(
@@ -108,7 +108,7 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, works: &[Work]) -> Result<(Vec<Committed>, News), redb::Error> {
+    fn write(&mut self, works: &[Work]) -> Result<(Vec<Answer>, News), redb::Error> {
         let shared = self.shared.clone();
         let database = shared.database.read().map_err(|_| redb::Error::DatabaseClosed)?;
         let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
@@ -215,19 +215,25 @@ impl<'a> Group<'a> {
         Self { shared, tables, head, sizes: HashMap::new(), outcome: Outcome::Untouched, news: News::None }
     }
 
-    fn apply(&mut self, work: &Work) -> Result<Committed, redb::Error> {
-        match work {
-            Work::Probe => Ok(Committed::Done(self.head.sequence)),
+    fn apply(&mut self, work: &Work) -> Result<Answer, redb::Error> {
+        let sequence = self.head.sequence;
+        let committed = match work {
+            Work::Probe => Committed::Done(sequence),
             Work::Trim { log, keep, through } => {
                 self.outcome = Outcome::Written;
                 self.tables.trim(*log, *keep, *through)?;
-                Ok(Committed::Done(self.head.sequence))
+                Committed::Done(sequence)
+            }
+            // The file was put back to an earlier state while it was closed after a failure.
+            Work::Commit(batch) if Reached { sequence, own: sequence }.behind(batch.floor) => {
+                return Ok(Err(StoreError::Behind));
             }
             Work::Commit(batch) => match self.refusal(batch)? {
-                Some(refusal) => Ok(refusal),
-                None => self.perform(batch),
+                Some(refusal) => refusal,
+                None => self.perform(batch)?,
             },
-        }
+        };
+        Ok(Ok(committed))
     }
 
     /// Why the batch may not be written. A record that moved comes first: who reads again may not need room at all.

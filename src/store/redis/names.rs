@@ -23,6 +23,11 @@ impl Names {
         format!("{}{key}", self.prefix)
     }
 
+    /// The key of a name of this ledger.
+    pub(super) fn inside<'a>(&self, name: &'a str) -> Option<&'a str> {
+        name.strip_prefix(&self.prefix)
+    }
+
     /// Sequence and clock.
     pub(super) fn head(&self) -> String {
         self.of(&"head")
@@ -39,6 +44,11 @@ impl Names {
             Log::Calls => self.of(&"log"),
             Log::Ends => self.of(&"ends"),
         }
+    }
+
+    /// What is no record, no set and no appointment.
+    pub(super) fn unscanned(&self) -> [String; 3] {
+        [self.head(), self.log(Log::Calls), self.log(Log::Ends)]
     }
 
     /// Where hints are published; not a key.

@@ -9,12 +9,14 @@ use super::link::{Again, Link, foreign, meant, strange};
 use super::names::Names;
 use super::{foreign_record, record};
 use crate::store::schema::Set;
-use crate::store::{Batch, Committed, Log, Record, StoreError, Version};
+use crate::store::{Batch, Committed, Log, Reached, Snapshot, StoreError, Version};
+use crate::time::UnixMillis;
 
 const OK: i64 = 0;
 const MOVED: i64 = 1;
 const FULL: i64 = 2;
 const FOREIGN: i64 = 3;
+const BEHIND: i64 = 4;
 
 /// Prelude and script are one text to Redis.
 macro_rules! script {
@@ -30,6 +32,7 @@ macro_rules! script {
 pub(super) struct Scripts {
     commit: Text,
     read: Text,
+    scan: Text,
     sizes: Text,
 }
 
@@ -91,13 +94,25 @@ impl Call<'_> {
 
 impl Scripts {
     pub(super) fn new() -> Self {
-        Self { commit: script!("commit.lua"), read: script!("read.lua"), sizes: script!("sizes.lua") }
+        Self {
+            commit: script!("commit.lua"),
+            read: script!("read.lua"),
+            scan: script!("scan.lua"),
+            sizes: script!("sizes.lua"),
+        }
     }
 
     /// `lua/read.lua`.
-    pub(super) fn read(&self, head: &str, keys: &[String], given: &str) -> Read<'_> {
+    pub(super) fn read(&self, head: &str, keys: &[String], given: &str, who: &str) -> Read<'_> {
         let keys = [&[head.to_owned()], keys].concat();
-        Read(Call { script: &self.read, keys, arguments: vec![given.into()], again: Again::Safe })
+        let arguments = vec![given.into(), who.into()];
+        Read(Call { script: &self.read, keys, arguments, again: Again::Safe })
+    }
+
+    /// `lua/scan.lua`.
+    pub(super) fn scan(&self, head: &str, from: &str, pattern: &str, most: usize) -> Scan<'_> {
+        let arguments = vec![from.into(), pattern.into(), most.to_string().into_bytes()];
+        Scan(Call { script: &self.scan, keys: vec![head.to_owned()], arguments, again: Again::Safe })
     }
 
     /// `lua/sizes.lua`.
@@ -114,8 +129,11 @@ impl Scripts {
         who: &str,
     ) -> Commit<'a> {
         let keys = vec![names.head(), names.due(), names.log(Log::Calls), names.log(Log::Ends)];
+        let floor = [batch.floor.sequence, batch.floor.own].map(|floor| floor.to_string().into_bytes());
+        let [sequence, own] = floor;
         let until = batch.until.map_or(String::new(), |until| until.0.to_string());
-        let arguments = vec![given.into(), who.into(), names.channel().into_bytes(), until.into()];
+        let channel = names.channel().into_bytes();
+        let arguments = vec![given.into(), who.into(), channel, sequence, own, until.into()];
         let call = Call { script: &self.commit, keys, arguments, again: Again::Unsafe };
         Commit { call: call.with(names, batch), batch }
     }
@@ -160,23 +178,51 @@ impl Call<'_> {
 pub(super) struct Read<'a>(Call<'a>);
 
 impl Read<'_> {
-    /// The time, and the records in the order asked for.
-    pub(super) async fn ask(&self, link: &Link) -> Result<(u64, Vec<Record>), StoreError> {
+    /// The records in the order asked for, the time, and how far the ledger has come.
+    pub(super) async fn ask(&self, link: &Link) -> Result<Snapshot, StoreError> {
         let reply = self.0.ask(link).await?;
         let asked = self.0.keys.len() - 1;
-        let [Value::Int(OK), Value::Int(now), records @ ..] = reply.as_slice() else {
+        let [Value::Int(OK), Value::Int(now), Value::Int(sequence), Value::Int(own), records @ ..] =
+            reply.as_slice()
+        else {
             return Err(strange(&Value::Array(reply)));
         };
+        let number = |value: &i64| u64::try_from(*value).ok();
+        let head = number(now).zip(number(sequence)).zip(number(own));
         let records = self.0.keys[1..].iter().zip(records).map(|(name, stored)| match stored {
             Value::BulkString(stored) => Ok(record(stored, name)),
             Value::Int(FOREIGN) => Ok(foreign_record(name)),
             other => Err(strange(other)),
         });
         let records = records.collect::<Result<Vec<_>, _>>()?;
-        match u64::try_from(*now) {
-            Ok(now) if records.len() == asked && reply.len() == asked + 2 => Ok((now, records)),
+        match head {
+            Some(((now, sequence), own)) if records.len() == asked => {
+                Ok(Snapshot { now: UnixMillis(now), reached: Reached { sequence, own }, records })
+            }
             _ => Err(strange(&Value::Array(reply))),
         }
+    }
+}
+
+/// A call of `lua/scan.lua`.
+pub(super) struct Scan<'a>(Call<'a>);
+
+impl Scan<'_> {
+    /// Where the next page begins, and each name with the kind of what lies there.
+    pub(super) async fn ask(&self, link: &Link) -> Result<(String, Vec<(String, String)>), StoreError> {
+        let reply = self.0.ask(link).await?;
+        let text = |value: &Value| match value {
+            Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            _ => None,
+        };
+        let read = match reply.as_slice() {
+            [Value::Int(OK), next, found @ ..] => {
+                let pairs = found.chunks_exact(2).map(|pair| Some((text(&pair[0])?, text(&pair[1])?)));
+                text(next).zip(pairs.collect::<Option<Vec<_>>>())
+            }
+            _ => None,
+        };
+        read.ok_or_else(|| strange(&Value::Array(reply)))
     }
 }
 
@@ -214,6 +260,7 @@ impl Commit<'_> {
             [Value::Int(OK), Value::Int(sequence), Value::Int(now)] => {
                 number(sequence).map(|sequence: Version| (Committed::Done(sequence), number(now)))
             }
+            [Value::Int(BEHIND)] => return Err(StoreError::Behind),
             [Value::Int(MOVED)] => Some((Committed::Moved, None)),
             [Value::Int(FULL), Value::Int(position), Value::Int(held)] => {
                 let full = self.room(*position).zip(number(held));

@@ -21,6 +21,7 @@ use cubewarden::time::{Chance, UnixMillis};
 use super::answer::Answer;
 use super::ask::{Ask, Asker};
 use super::profile::Profile;
+use super::write_path::{Passage, WritePath};
 use catalog::Catalog;
 use census::Census;
 pub(crate) use census::Token;
@@ -44,6 +45,8 @@ pub(crate) struct World {
     pub(crate) unreachable: BTreeSet<String>,
     /// How long a pause stays `pausing`.
     pub(crate) pause_takes: Duration,
+    /// How slow writes are; `None`: they take no time.
+    pub(crate) write_path: Option<WritePath>,
 }
 
 /// How one request's answer is bent.
@@ -78,6 +81,8 @@ enum Later {
     Perform(Box<Order>),
     PauseDone(String),
     Return(Box<Sandbox>),
+    /// A write that held the write path no longer does.
+    WriteOver,
 }
 
 /// The state of one Cube.
@@ -87,6 +92,8 @@ pub(crate) struct Cube {
     hosts: Vec<String>,
     domain: String,
     world: World,
+    /// Writes that hold the write path.
+    writes: usize,
     sandboxes: BTreeMap<String, Sandbox>,
     catalog: Catalog,
     census: Census,
@@ -102,6 +109,7 @@ impl Cube {
             hosts: (0..blueprint.hosts).map(|n| format!("node-{n}")).collect(),
             domain: blueprint.domain,
             world: World::default(),
+            writes: 0,
             sandboxes: BTreeMap::new(),
             catalog: Catalog::new(now, chance),
             census: Census::new(blueprint.counting),
@@ -127,6 +135,33 @@ impl Cube {
         if let Some(token) = token {
             self.census.end(token);
         }
+    }
+
+    /// A write begins; it holds the write path for as long as is returned.
+    pub(crate) fn begin_write(&mut self, now: UnixMillis, chance: &Chance) -> Passage {
+        self.settle(now, chance);
+        let Some(path) = self.world.write_path else { return Passage::FREE };
+        let passage = path.passage(self.sandboxes.len(), self.writes);
+        self.hold_write_path(now.plus(passage.takes));
+        passage
+    }
+
+    /// Puts writes under way that nobody waits for, as on a Cube overrun for long; the path gives them up one after another.
+    pub(crate) fn overrun(&mut self, writes: u32, now: UnixMillis) {
+        let longest = self.world.write_path.map_or(0, |path| path.gives_up_ms);
+        for nth in 1..=u64::from(writes) {
+            self.hold_write_path(now.plus(Duration::from_millis(longest * nth / u64::from(writes))));
+        }
+    }
+
+    /// How many writes hold the write path.
+    pub(crate) fn writes_under_way(&self) -> usize {
+        self.writes
+    }
+
+    fn hold_write_path(&mut self, until: UnixMillis) {
+        self.writes += 1;
+        self.schedule(until, Later::WriteOver);
     }
 
     /// Does an accepted request at a later time; nobody will see its answer.
@@ -195,6 +230,7 @@ impl Cube {
             }
         }
         self.catalog = Catalog::new(now, chance);
+        self.writes = 0;
     }
 
     fn carry_out(&mut self, order: &Order, now: UnixMillis, chance: &Chance) -> Answer {
@@ -234,6 +270,7 @@ impl Cube {
             }
             Later::PauseDone(id) => self.finish_pause(&id, at, chance),
             Later::Return(sandbox) => self.put_back(*sandbox),
+            Later::WriteOver => self.writes -= 1,
         }
     }
 

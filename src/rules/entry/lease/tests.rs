@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::super::tests::live;
-use super::super::{Activity, Actor};
+use super::super::{Activity, Actor, Birth};
 use super::*;
 use crate::rules::delete::{Decision, Shown, decide};
 
@@ -165,4 +165,18 @@ fn whoever_takes_a_create_that_was_lost_and_found_is_its_first_holder() {
     let taken = found.acquire(plan(1, START), START, &timing).unwrap();
     assert_eq!((taken.entry.holders, taken.entry.claims, taken.entry.claim_until), (1, 1, None));
     assert_eq!(taken.sealed, Some(LeaseId::new("a").unwrap()));
+}
+
+#[test]
+fn the_late_answer_of_a_create_that_another_has_taken_gives_nobody_its_generation() {
+    let timing = Timing::default();
+    let found = Entry { claim_until: Some(START), lease: Some(plan(0, START)), ..live(true) };
+    let birth = Birth { sandbox: found.sandbox.clone().unwrap(), answer: None, deadline: None };
+    let [first, second] = HOLDERS.map(|name| LeaseId::new(name).unwrap());
+    let told = |entry: &Entry, lease| entry.clone().answered(birth.clone(), lease, START, &timing);
+    assert!(told(&found, Some(&first)).is_ok_and(|own| own.claim_until.is_none()));
+    let taken = found.acquire(plan(1, START), START, &timing).unwrap().entry;
+    assert_eq!(told(&taken, Some(&first)), Err(Unfit::State("live")));
+    assert_eq!(told(&taken, None), Err(Unfit::State("live")));
+    assert!(told(&taken, Some(&second)).is_ok(), "its own answer, twice");
 }
