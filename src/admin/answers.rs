@@ -42,7 +42,8 @@ pub(super) fn failure(failure: &Failure) -> Response<Bytes> {
         Failure::NoSuchPath => (
             StatusCode::NOT_FOUND,
             "Served here: /healthz, /readyz, /metrics, /v1/admin/buckets, /v1/admin/sandboxes, \
-             /v1/admin/decisions, /v1/admin/explain/{sandbox, marker, owner or request id}, /v1/admin/shadow; and for POST: \
+             /v1/admin/decisions, /v1/admin/collector, /v1/admin/plan, /v1/admin/breaker, /v1/admin/shadow, \
+             /v1/admin/explain/{sandbox, marker, owner or request id}; and for POST: \
              /v1/admin/kill/{sandbox}, hold/{sandbox}, unhold/{sandbox}, release/{sandbox}, release?bucket=, drain."
                 .to_owned(),
         ),

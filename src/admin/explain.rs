@@ -77,7 +77,7 @@ impl Admin {
         let policy = policies.of(&entry.bucket);
         let explanation = explain::of_entry(entry, &past, &self.facts(policy, now));
         let mut body = told("sandbox", &explanation, now);
-        body["sandbox"] = shown(entry, now, self.ledger.timing());
+        body["sandbox"] = shown(entry, now, self.ledger.timing(), policy.ceilings);
         body["limit"] = policy.limit.into();
         body["policy"] = policy.fingerprint().into();
         body["decisions"] = decisions(&records);
@@ -99,7 +99,7 @@ impl Admin {
             let name = entry.sandbox.as_ref().map_or(entry.marker.as_str(), |id| id.as_str());
             text.extend([format!("\nsandbox {name}\n{}", explained.text(now))]);
             let mut one = told("sandbox", &explained, now);
-            one["sandbox"] = shown(entry, now, self.ledger.timing());
+            one["sandbox"] = shown(entry, now, self.ledger.timing(), policies.of(&entry.bucket).ceilings);
             sandboxes.push(one);
         }
         body["text"] = text.into();

@@ -7,6 +7,7 @@ mod access;
 mod answers;
 mod breaker;
 mod buckets;
+mod collector;
 mod decisions;
 mod explain;
 mod health;
@@ -27,6 +28,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
 
+pub use collector::Collecting;
 pub use health::Health;
 pub use listener::listen;
 
@@ -55,6 +57,8 @@ pub trait Outlook: Send + Sync + 'static {
     fn overdue_grace(&self) -> Duration;
     /// Those who wait for a slot are told to try elsewhere.
     fn drain(&self);
+    /// How the collector fares.
+    fn collecting(&self) -> Collecting;
     /// How the write path stands.
     fn write_path(&self) -> View;
 }
@@ -133,6 +137,8 @@ impl Admin {
             "/v1/admin/sandboxes" => self.sandboxes(query).await,
             "/v1/admin/decisions" => self.decisions(query).await,
             "/v1/admin/shadow" => self.shadow(query).await,
+            "/v1/admin/collector" => self.collector(query).await,
+            "/v1/admin/plan" => self.plan(query).await,
             "/v1/admin/breaker" => self.breaker(query),
             _ => match path.strip_prefix(EXPLAIN) {
                 Some(name) => self.explain(name, query).await,
@@ -151,6 +157,8 @@ fn is_known(path: &str) -> bool {
         "/v1/admin/sandboxes",
         "/v1/admin/decisions",
         "/v1/admin/shadow",
+        "/v1/admin/collector",
+        "/v1/admin/plan",
         "/v1/admin/breaker",
     ];
     exact.contains(&path) || path.starts_with(EXPLAIN)

@@ -44,8 +44,11 @@ impl Admin {
         let more = entries.len() > limit;
         entries.truncate(limit);
         let next_after = entries.last().filter(|_| more).map(|entry| entry.marker.to_string());
+        let policies = self.outlook.policies();
+        let show =
+            |entry: &Entry| shown(entry, now, self.ledger.timing(), policies.of(&entry.bucket).ceilings);
         let body = json!({
-            "sandboxes": entries.iter().map(|entry| shown(entry, now, self.ledger.timing())).collect::<Vec<_>>(),
+            "sandboxes": entries.iter().map(show).collect::<Vec<_>>(),
             "next_after": next_after,
             "unreadable": corrupt.iter().map(LedgerError::to_string).collect::<Vec<_>>(),
         });
@@ -65,8 +68,8 @@ fn is_in(entry: &Entry, state: &str) -> bool {
 }
 
 /// An entry as the operator sees it. Cube's answer to the create is not shown: it holds the sandbox's token.
-pub(super) fn shown(entry: &Entry, now: UnixMillis, timing: &Timing) -> Value {
-    let colour = colour(entry, now, timing, Ceilings::default());
+pub(super) fn shown(entry: &Entry, now: UnixMillis, timing: &Timing, ceilings: Ceilings) -> Value {
+    let colour = colour(entry, now, timing, ceilings);
     let mut shown = json!({
         "sandbox_id": entry.sandbox.as_ref().map(SandboxId::as_str),
         "marker": entry.marker.as_str(),

@@ -55,6 +55,12 @@ impl<'a> From<&'a str> for Cause<'a> {
     }
 }
 
+impl<'a> From<&'a String> for Cause<'a> {
+    fn from(why: &'a String) -> Self {
+        Self::from(why.as_str())
+    }
+}
+
 /// Decisions that changed nothing and are not written yet.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
@@ -195,7 +201,11 @@ impl Ledger {
         written
     }
 
-    async fn append(&self, notes: &[Decision]) -> Result<usize, LedgerError> {
+    /// Writes decisions that changed nothing, each of them in full.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn append(&self, notes: &[Decision]) -> Result<usize, LedgerError> {
         let now = self.now().await?;
         let mut batch = Batch::default();
         for note in notes {

@@ -52,6 +52,8 @@ const HOMES: &[(&str, &[&str])] = &[
             "src/verdict",
             "src/ledger/decisions",
             "src/calls/context",
+            // What a webhook is sent.
+            "src/telemetry/events",
             "src/calls/mends",
             "src/calls/enrich",
             // What a running warden answers, and `--json`.

@@ -14,8 +14,6 @@ pub(super) fn look(settings: &Settings) -> Vec<Finding> {
         found.push(ill(Danger, "ledger", says, "set store.kind to \"embedded\" or \"redis\""));
     }
     found.extend(buckets(settings));
-    let remedy = "use the version that has it, or take the setting out";
-    found.extend(settings.unheeded().into_iter().map(|says| ill(Warning, "setting", says, remedy)));
     found
 }
 

@@ -201,8 +201,8 @@ pub(in crate::rules) fn reachable() -> impl Iterator<Item = &'static (Entry, Uni
 #[test]
 fn in_every_state_that_six_events_can_reach_what_must_stay_true_is_true() {
     let named = |name| reachable().filter(|(entry, _)| entry.state.name() == name).count();
-    assert_eq!(State::NAMES.map(named), [14, 54, 476, 26036, 46600, 3991, 194, 8414]);
-    assert_eq!((WALK.reached.len(), WALK.steps), (85_779, 597_144));
+    assert_eq!(State::NAMES.map(named), [14, 54, 476, 25572, 60560, 4343, 194, 8414]);
+    assert_eq!((WALK.reached.len(), WALK.steps), (99_627, 646_008));
 }
 
 fn identity_stays(before: &Entry, after: &Entry, story: &impl Fn() -> String) {
@@ -291,7 +291,7 @@ fn a_pause_keeps_the_time_at_which_it_was_first_seen() {
     let paused = live.observed(Activity::Paused(now)).observed(Activity::Paused(later));
     assert_eq!(paused.paused_since(), Some(now));
     let ended = paused.end(&operation(now).id, Effect::Paused, later, &t);
-    assert_eq!(ended.paused_since(), Some(now));
+    assert_eq!(ended.paused_since(), Some(later), "a call on it may have woken it: this is another pause");
     let again = ended.observed(Activity::Running).observed(Activity::Paused(later));
     assert_eq!(again.paused_since(), Some(later));
 }

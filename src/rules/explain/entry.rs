@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use super::{Explanation, Past, Piece, Source, Verdict, moment, of_past, span};
-use crate::rules::colour::{Ceilings, Colour, Grey, Root, colour};
+use crate::rules::collector::mark::Traffic;
+use crate::rules::collector::outage::Outages;
+use crate::rules::collector::policy::{self, Keep, Reason, Sentence, Terms};
+use crate::rules::collector::subject::{Lens, Subject};
+use crate::rules::colour::{Colour, Grey, Root, colour};
 use crate::rules::delete::{self, Decision, Shown};
 use crate::rules::entry::{Actor, Entry, Keeper, Origin, State, Timing};
 use crate::rules::policy::{BucketPolicy, UnprovenDelete};
@@ -32,7 +36,7 @@ pub struct Facts<'a> {
 /// Explains an entry; `past` is what the log says of it.
 #[must_use]
 pub fn of_entry(entry: &Entry, past: &[Past], facts: &Facts<'_>) -> Explanation {
-    let colour = colour(entry, facts.now, facts.timing, Ceilings::default());
+    let colour = colour(entry, facts.now, facts.timing, facts.policy.ceilings);
     if colour == Colour::Grey(Grey::Dead) {
         return dead(entry, past, facts);
     }
@@ -88,24 +92,46 @@ fn condemned(entry: &Entry) -> String {
     }
 }
 
-/// Nothing keeps it: the bucket's policy alone says what becomes of it.
+/// Nothing keeps it: the bucket's policy alone says what becomes of it. Whether it has traffic is not known here.
 fn rootless(entry: &Entry, facts: &Facts<'_>) -> (Verdict, String) {
-    let kept = |why: &str| (Verdict::Kept, format!("no root keeps it, and {why}"));
-    match (entry.paused_since(), facts.policy.retention) {
-        (Some(since), Some(retention)) if facts.now.since(since) > retention => (
-            Verdict::WouldEnd,
-            format!("no root keeps it, and it is paused for longer than {}", span(retention)),
-        ),
-        (Some(_), Some(retention)) => kept(&format!("its bucket keeps paused ones for {}", span(retention))),
-        (Some(_), None) => kept("its bucket keeps paused ones for ever"),
-        (None, _) => match entry.lease_lapsed(facts.now, facts.timing) {
-            Some(lapsed) if facts.now.since(lapsed) > facts.overdue_grace => {
-                (Verdict::WouldEnd, "no root keeps it, and its lease lapsed long ago".to_owned())
-            }
-            Some(_) => kept("its lease lapsed only lately"),
-            None if entry.deadline.is_some() => kept("nobody tells whether it is still in use"),
-            None => kept("it runs without an end"),
-        },
+    let outages = Outages::default();
+    let lens = Lens { now: facts.now, timing: facts.timing, outages: &outages, cycle: Duration::ZERO };
+    let terms = Terms { retention: facts.policy.retention, overdue_grace: facts.overdue_grace };
+    let subject = Subject::of(entry, facts.policy.ceilings, &lens);
+    let said = subject.map(|subject| policy::sentence(&subject, Traffic::Unknown, terms, facts.now));
+    let (verdict, why) = match said {
+        Some(Sentence::End { reason, allowed, .. }) => (Verdict::WouldEnd, ends(reason, allowed)),
+        Some(Sentence::Stay { keep, .. }) => (Verdict::Kept, stays(entry, keep, facts)),
+        None => (Verdict::Kept, "nothing is known of its sandbox".to_owned()),
+    };
+    (verdict, format!("no root keeps it, and {why}"))
+}
+
+fn ends(reason: Reason, allowed: Duration) -> String {
+    let allowed = span(allowed);
+    match reason {
+        Reason::Retention => format!("it is paused for longer than {allowed}"),
+        Reason::LeaseLapsed => "its lease lapsed long ago".to_owned(),
+        Reason::OverdueIdle => "its end passed long ago and it is idle".to_owned(),
+        Reason::TooIdle => format!("it has shown no sign of life for longer than {allowed}"),
+        Reason::TooOld => format!("it is older than {allowed}"),
+    }
+}
+
+fn stays(entry: &Entry, keep: Keep, facts: &Facts<'_>) -> String {
+    match keep {
+        Keep::NoRetention => "its bucket keeps paused ones for ever".to_owned(),
+        Keep::WithinRetention => {
+            format!(
+                "its bucket keeps paused ones for {}",
+                facts.policy.retention.map_or("ever".to_owned(), span)
+            )
+        }
+        Keep::WithinGrace if entry.lease.is_some() => "its lease lapsed only lately".to_owned(),
+        Keep::WithinGrace => "its end passed only lately".to_owned(),
+        Keep::UseUnknown => "nobody tells whether it is still in use".to_owned(),
+        Keep::Used => "it was used lately".to_owned(),
+        Keep::Endless => "it runs without an end".to_owned(),
     }
 }
 
@@ -219,7 +245,7 @@ fn flip(entry: &Entry, colour: Colour, facts: &Facts<'_>) -> Option<String> {
 
 /// What it would be then, in one word.
 fn after(entry: &Entry, facts: &Facts<'_>) -> &'static str {
-    colour(entry, facts.now, facts.timing, Ceilings::default()).reason()
+    colour(entry, facts.now, facts.timing, facts.policy.ceilings).reason()
 }
 
 /// The least change of its bucket's policy, or of what is known, that would change what becomes of a rootless one.
