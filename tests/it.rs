@@ -4,6 +4,7 @@ mod admin;
 mod adopt;
 mod bad_input;
 mod calls;
+mod cli;
 mod collector;
 mod config;
 mod conformance;

@@ -28,7 +28,7 @@ pub use self::disk::OpenError;
 use self::disk::Opener;
 use self::writer::{Answer, Job, Work, Writer};
 use super::schema::{Key, Set};
-use super::{Batch, Committed, Logged, Page, Reached, Sharing, Snapshot, Store, StoreError};
+use super::{Batch, Committed, Log, Logged, Page, Reached, Sharing, Snapshot, Store, StoreError};
 use crate::time::{Clock, UnixMillis};
 
 /// So many commits may wait; who comes later waits for a place.
@@ -212,12 +212,12 @@ impl Store for Embedded {
         self.ask(Work::Commit(Box::new(batch))).await
     }
 
-    async fn log(&self, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
-        self.look(|read| tables::log(read, after, most))
+    async fn log(&self, log: Log, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
+        self.look(|read| tables::log(read, log, after, most))
     }
 
-    async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError> {
-        self.ask(Work::Trim { keep, through }).await.map(drop)
+    async fn trim_log(&self, log: Log, keep: u64, through: u64) -> Result<(), StoreError> {
+        self.ask(Work::Trim { log, keep, through }).await.map(drop)
     }
 
     async fn scan(&self, from: Option<&str>) -> Result<Page, StoreError> {

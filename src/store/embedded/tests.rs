@@ -15,7 +15,7 @@ use redb::{Builder, Database, StorageBackend, TableDefinition};
 use super::{Embedded, OpenError, disk, tables};
 use crate::ids::ObjectKind;
 use crate::store::schema::{Key, Set};
-use crate::store::{Batch, Committed, Store, StoreError};
+use crate::store::{Batch, Committed, Log, Store, StoreError};
 use crate::time::{ManualClock, UnixMillis, WallClock, within};
 
 fn clock() -> Arc<ManualClock> {
@@ -201,7 +201,7 @@ async fn only_what_somebody_may_wait_for_wakes_those_who_wait() {
     let noted = Batch { log: vec![b"a note".to_vec()], ..Batch::default() };
     for silent in [full, moved, noted] {
         store.commit(silent).await.unwrap();
-        store.trim_log(0, u64::MAX).await.unwrap();
+        store.trim_log(Log::Calls, 0, u64::MAX).await.unwrap();
     }
     store.ask(super::Work::Probe).await.unwrap();
     assert!(!changes.has_changed().unwrap(), "a full bucket's waiter would wake itself");
