@@ -3,6 +3,6 @@
 
 mod commands;
 mod drain;
-mod program;
+pub(crate) mod program;
 mod reload;
 mod start;

@@ -14,17 +14,17 @@ use tempfile::TempDir;
 use crate::support::http::Caller;
 
 /// A configuration in a directory of its own; free ports, which the program tells in its log.
-pub(super) struct Site {
+pub(crate) struct Site {
     directory: TempDir,
     env: Vec<(String, String)>,
 }
 
 /// A program that serves.
-pub(super) struct Serving {
+pub(crate) struct Serving {
     child: Child,
     lines: Arc<Mutex<Vec<Value>>>,
-    pub(super) proxy: String,
-    pub(super) admin: String,
+    pub(crate) proxy: String,
+    pub(crate) admin: String,
 }
 
 /// Arranges the program with these arguments, without anything of this process's environment.
@@ -35,44 +35,49 @@ fn program(args: &[&str], env: &[(String, String)]) -> Command {
 }
 
 /// Runs the program to its end.
-pub(super) fn run(args: &[&str], env: &[(&str, &str)]) -> Output {
+pub(crate) fn run(args: &[&str], env: &[(&str, &str)]) -> Output {
     let env: Vec<_> = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     program(args, &env).output().unwrap()
 }
 
 /// What a program that ended wrote to standard error.
-pub(super) fn complaint(output: &Output) -> String {
+pub(crate) fn complaint(output: &Output) -> String {
     let text = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(!text.contains("stack backtrace") && !text.contains("panicked"), "{text}");
     text
 }
 
+/// Whether an event's sentence begins like this.
+fn begins(beginning: &str) -> impl Fn(&Value) -> bool {
+    move |line| line["message"].as_str().is_some_and(|text| text.starts_with(beginning))
+}
+
 impl Site {
     /// Before the Cube at `upstream`, with more configuration.
-    pub(super) fn new(upstream: &str, config: &str) -> Self {
+    pub(crate) fn new(upstream: &str, config: &str) -> Self {
         let site = Self { directory: tempfile::tempdir().unwrap(), env: Vec::new() };
         site.write(upstream, config);
         site
     }
 
     /// Writes the configuration anew.
-    pub(super) fn write(&self, upstream: &str, config: &str) {
+    pub(crate) fn write(&self, upstream: &str, config: &str) {
         let mut text = String::from("[listen]\nproxy = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n");
         write!(text, "[upstream]\nurl = \"{upstream}\"\n[log]\nformat = \"json\"\n").unwrap();
         write!(text, "[store]\npath = \"{}\"\n{config}\n", self.ledger().display()).unwrap();
         std::fs::write(self.config(), text).unwrap();
     }
 
-    pub(super) fn env(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    pub(super) fn config(&self) -> PathBuf {
+    pub(crate) fn config(&self) -> PathBuf {
         self.directory.path().join("cubewarden.toml")
     }
 
-    pub(super) fn ledger(&self) -> PathBuf {
+    pub(crate) fn ledger(&self) -> PathBuf {
         self.directory.path().join("ledger")
     }
 
@@ -81,13 +86,18 @@ impl Site {
     }
 
     /// Runs a command on this configuration to its end.
-    pub(super) fn run(&self, command: &str, more: &[&str]) -> Output {
+    pub(crate) fn run(&self, command: &str, more: &[&str]) -> Output {
         let config = self.config();
         program(&Self::args(command, &config, more), &self.env).output().unwrap()
     }
 
     /// Starts serving, and waits until it says where.
-    pub(super) async fn serve(&self) -> Serving {
+    pub(crate) async fn serve(&self) -> Serving {
+        self.try_serve().await.unwrap_or_else(|said| panic!("it ended: {said:?}"))
+    }
+
+    /// The same; what it said if it ended instead.
+    pub(crate) async fn try_serve(&self) -> Result<Serving, Vec<Value>> {
         let config = self.config();
         let mut command = program(&Self::args("serve", &config, &[]), &self.env);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -102,14 +112,14 @@ impl Site {
             }
         });
         let mut serving = Serving { child, lines, proxy: String::new(), admin: String::new() };
-        let greeting = serving.until_said("cubewarden serves").await;
+        let greeting = serving.until_logged("cubewarden serves", begins("cubewarden serves")).await?;
         let url = |name: &str| format!("http://{}", greeting[name].as_str().unwrap());
         (serving.proxy, serving.admin) = (url("proxy"), url("admin"));
-        serving
+        Ok(serving)
     }
 
     /// Starts serving, and waits until it is ready.
-    pub(super) async fn ready(&self) -> Serving {
+    pub(crate) async fn ready(&self) -> Serving {
         let serving = self.serve().await;
         let operator = serving.operator();
         for _ in 0..6000 {
@@ -123,51 +133,69 @@ impl Site {
 }
 
 impl Serving {
-    pub(super) fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         Caller::new(&self.proxy)
     }
 
-    pub(super) fn operator(&self) -> Caller {
+    pub(crate) fn operator(&self) -> Caller {
         Caller::new(&self.admin)
     }
 
     /// How many slots are held, as the operator sees it.
-    pub(super) async fn held(&self) -> u64 {
+    pub(crate) async fn held(&self) -> u64 {
         self.operator().get("/v1/admin/buckets").await.json()["all"]["held"].as_u64().unwrap()
     }
 
     /// Everything it has logged so far.
-    pub(super) fn log(&self) -> Vec<Value> {
+    pub(crate) fn log(&self) -> Vec<Value> {
         self.lines.lock().unwrap().clone()
     }
 
     /// Waits for an event whose sentence begins like this.
-    pub(super) async fn until_said(&mut self, beginning: &str) -> Value {
+    pub(crate) async fn until_said(&mut self, beginning: &str) -> Value {
+        let said = self.until_logged(beginning, begins(beginning)).await;
+        said.unwrap_or_else(|log| panic!("it ended: {log:?}"))
+    }
+
+    /// Waits until the access log says that a request ended like this.
+    pub(crate) async fn until_request_ended(&mut self, ending: &str) -> Value {
+        let ended = self.until_logged(ending, |line| line["ending"] == ending).await;
+        ended.unwrap_or_else(|log| panic!("it ended: {log:?}"))
+    }
+
+    /// Waits for a line of the log; all that it said if it ends instead.
+    async fn until_logged(
+        &mut self,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value, Vec<Value>> {
         for _ in 0..6000 {
-            let said =
-                |line: &Value| line["message"].as_str().is_some_and(|text| text.starts_with(beginning));
-            if let Some(line) = self.log().into_iter().find(said) {
-                return line;
+            // Asked before the log is read: what it said last must not be missed.
+            let over = self.child.try_wait().unwrap().is_some();
+            if let Some(line) = self.log().into_iter().find(&wanted) {
+                return Ok(line);
             }
-            assert!(self.child.try_wait().unwrap().is_none(), "it ended: {:?}", self.log());
+            if over {
+                return Err(self.log());
+            }
             WallClock.sleep(Duration::from_millis(10)).await;
         }
-        panic!("waited a minute in vain for {beginning:?}: {:?}", self.log());
+        panic!("waited a minute in vain for {what:?}: {:?}", self.log());
     }
 
     /// Sends it a signal.
-    pub(super) fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
     /// Whether it is still there.
-    pub(super) fn runs(&mut self) -> bool {
+    pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
     /// Waits for its end; the exit code.
-    pub(super) async fn ended(mut self) -> i32 {
+    pub(crate) async fn ended(mut self) -> i32 {
         for _ in 0..6000 {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code().unwrap_or_else(|| panic!("it was killed: {:?}", self.log()));
@@ -177,8 +205,14 @@ impl Serving {
         panic!("it did not end within a minute: {:?}", self.log());
     }
 
+    /// Kills it as the machine would, in the middle of whatever it does.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Tells it to stop, and waits for a good end.
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.signal("TERM");
         assert_eq!(self.ended().await, 0);
     }
