@@ -21,8 +21,8 @@ use crate::support::http::{Answer, Caller};
 const TIMEOUT: Duration = Duration::from_secs(8);
 /// A hold ends before its deadline is so near.
 const NEAR: Duration = Duration::from_secs(2);
-/// Nobody waits longer for an answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Nobody waits longer for an answer: a repeated create joins the first for as long as clients wait, not quite a minute.
+const PATIENCE: Duration = Duration::from_secs(70);
 /// After the time is over, whoever still wants to end its sandbox may try for so long.
 const LAST_TRIES: Duration = Duration::from_secs(100);
 /// Retry-After counts in seconds; here they pass faster.
@@ -130,9 +130,14 @@ impl Crowd {
         &self.seen
     }
 
+    /// From now on nobody wants another sandbox.
+    pub(super) fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
     /// Lets each end what it holds. What must not happen and did.
     pub(super) async fn finish(self) -> (Arc<Seen>, Vec<String>) {
-        self.stop.send_replace(true);
+        self.stop();
         for client in self.clients {
             client.await.unwrap();
         }

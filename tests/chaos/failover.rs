@@ -91,7 +91,7 @@ async fn sixty_clients_never_have_more_than_twenty_through_a_failover_that_loses
     let before = lives();
     until("the crowd is at work again", || lives() >= before + CLIENTS).await;
     let (_, wrongs) = crowd.finish().await;
-    assert!(wrongs.is_empty(), "{wrongs:#?}\n{}", wardens.story().await);
+    assert!(wrongs.is_empty(), "{}", wardens.story_of(&wrongs).await);
 
     wardens.until_ledger_is_cube(&cube).await;
     let decisions = wardens.decisions().await;

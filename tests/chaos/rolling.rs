@@ -40,7 +40,7 @@ async fn while_one_warden_after_the_other_is_restarted_no_client_sees_more_than_
     }
     let (seen, wrongs) = crowd.finish().await;
     let unclear = seen.unclear();
-    assert!(wrongs.is_empty() && unclear.is_empty(), "{wrongs:#?} {unclear:#?}\n{}", wardens.story().await);
+    assert!(wrongs.is_empty() && unclear.is_empty(), "{unclear:#?}\n{}", wardens.story_of(&wrongs).await);
     assert!(cube.high_water(&[]) <= LIMIT, "{}", cube.high_water(&[]));
     // Each client has ended what it had: no slot is left behind, and nothing that holds none.
     wardens.until_ledger_is_cube(&cube).await;

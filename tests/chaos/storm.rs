@@ -131,15 +131,15 @@ async fn sixty_clients_of_three_wardens_never_have_more_than_twenty_whatever_bre
     let mut storm = Storm::gather(Chance::seeded(seed())).await;
     let crowd = Crowd::start(&storm.cube, &storm.wardens.addresses(), &storm.chance);
     storm.rage(length(), &crowd).await;
-    let (seen, wrongs) = crowd.finish().await;
-    let lives = seen.lives.load(SeqCst);
-    println!("{lives} lives, {} calls that nobody can tell about", seen.unclear().len());
-    assert!(wrongs.is_empty(), "{wrongs:#?}\n{}", storm.wardens.story().await);
-
+    crowd.stop();
     for which in 0..storm.wardens.count() {
         storm.wardens.until_ready(which).await;
     }
     storm.wardens.bury(&storm.server);
+    let (seen, wrongs) = crowd.finish().await;
+    let lives = seen.lives.load(SeqCst);
+    println!("{lives} lives, {} calls that nobody can tell about", seen.unclear().len());
+    assert!(wrongs.is_empty(), "{}", storm.wardens.story_of(&wrongs).await);
     storm.wardens.until_ledger_is_cube(&storm.cube).await;
     let decisions = storm.wardens.decisions().await;
     let (high, most) = (storm.cube.high_water(&[]), reported(&decisions));

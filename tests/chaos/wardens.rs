@@ -56,7 +56,9 @@ impl Wardens {
             let config = format!(
                 "kind = \"redis\"\nurl = \"{url}\"\nname = \"{LEDGER}\"\n[bucket_defaults]\nlimit = {LIMIT}\n{TIMES}"
             );
-            Site::new(&cube.url(), &config).env("CUBEWARDEN_UPSTREAM_CALL_TIMEOUT", "3s")
+            Site::new(&cube.url(), &config)
+                .env("CUBEWARDEN_UPSTREAM_CALL_TIMEOUT", "3s")
+                .env("CUBEWARDEN_UPSTREAM_WAKE_TIMEOUT", "5s")
         };
         let sites: Vec<Site> = ways.iter().map(site).collect();
         let serving = sites.iter().map(|_| None).collect();
@@ -173,6 +175,26 @@ impl Wardens {
                 None => return all,
             }
         }
+    }
+
+    /// What must not happen and did, with everything that was decided about the sandboxes that it names.
+    pub(super) async fn story_of(&self, wrongs: &[String]) -> String {
+        let mut story = format!("{wrongs:#?}\n{}", self.story().await);
+        let decisions = self.decisions().await;
+        let named = |record: &Value| {
+            let id = record["sandbox_id"].as_str();
+            id.is_some_and(|id| wrongs.iter().any(|wrong| wrong.contains(id)))
+        };
+        let markers: BTreeSet<&str> = decisions
+            .iter()
+            .filter(|record| named(record))
+            .filter_map(|one| one["marker"].as_str())
+            .collect();
+        let about = |record: &&Value| record["marker"].as_str().is_some_and(|one| markers.contains(one));
+        for decision in decisions.iter().filter(about) {
+            writeln!(story, "about it: {decision}").unwrap();
+        }
+        story
     }
 
     /// What each warden complained of, and the last decisions: for whoever reads about a failure.
