@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cubewarden::time::{Chance, Clock as _, Stopwatch, WallClock, within};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -42,21 +43,31 @@ pub(super) struct Seen {
     pub(super) lives: AtomicUsize,
     /// Calls of which nobody can say what became of them: their answers were lost, here or on the way to Cube.
     unclear: Mutex<Vec<String>>,
-    /// Moves on when the ledger begins to lose something, and when that is over.
-    forgotten: AtomicUsize,
+    /// Sandboxes whose end was confirmed and that lived on: that may be only if they were left to their deadlines, because
+    /// nobody knows any more how many held them.
+    outlived: Mutex<Vec<String>>,
     /// What must not happen.
     wrongs: Mutex<Vec<String>>,
 }
 
 impl Seen {
-    /// The ledger is about to lose what it confirmed, or has just done so.
-    pub(super) fn ledger_forgets(&self) {
-        self.forgotten.fetch_add(1, SeqCst);
-    }
-
     /// Calls of which nobody can say what became of them.
     pub(super) fn unclear(&self) -> Vec<String> {
         self.unclear.lock().unwrap().clone()
+    }
+
+    /// Sandboxes whose end was confirmed, that lived on, and of which no decision says that they were left to their deadlines.
+    pub(super) fn undead(&self, decisions: &[Value]) -> Vec<String> {
+        let deferred = |id: &String| {
+            let told = |one: &&Value| one["decision"] == "deferred" && one["sandbox_id"] == id.as_str();
+            decisions.iter().find(told).is_some()
+        };
+        let outlived = self.outlived.lock().unwrap();
+        outlived
+            .iter()
+            .filter(|id| !deferred(id))
+            .map(|id| format!("{id} lives, and its end was confirmed"))
+            .collect()
     }
 
     fn wrong(&self, what: String) {
@@ -69,8 +80,6 @@ struct Held {
     id: String,
     /// Since before its deadline was last set: it ends no earlier than [`TIMEOUT`] after that.
     since: Stopwatch,
-    /// How often the ledger had lost something before it was asked for.
-    forgotten: usize,
 }
 
 impl Held {
@@ -163,10 +172,10 @@ impl Client {
         // One that was begun and may be claimed is asked for to the end: who leaves it would leave a slot behind.
         let mut begun = false;
         let begin = Stopwatch::start();
-        let mut held = self.asked_for();
+        let mut held = Self::asked_for();
         while !*self.stop.borrow() || (begun && begin.elapsed() < LAST_TRIES) {
             if !begun {
-                held = self.asked_for();
+                held = Self::asked_for();
             }
             let heard = self.ask("POST", "/sandboxes", Some(&body), key.as_deref()).await;
             match heard {
@@ -194,9 +203,8 @@ impl Client {
         None
     }
 
-    fn asked_for(&self) -> Held {
-        let forgotten = self.seen.forgotten.load(SeqCst);
-        Held { id: String::new(), since: Stopwatch::start(), forgotten }
+    fn asked_for() -> Held {
+        Held { id: String::new(), since: Stopwatch::start() }
     }
 
     /// Works with it for a while; it must be there all the time.
@@ -238,10 +246,8 @@ impl Client {
                     // Somebody's earlier try may have been carried out.
                     404 if asked || !held.is_ahead() => return,
                     204 => {
-                        // What was there when the ledger lost its memory is left to its deadline.
-                        let proven = held.forgotten == self.seen.forgotten.load(SeqCst);
-                        if proven && self.cube.sandbox(id).is_some() {
-                            self.wrong(&format!("the end of {id} was confirmed, and it lives"));
+                        if self.cube.sandbox(id).is_some() {
+                            self.seen.outlived.lock().unwrap().push(id.clone());
                         }
                         return;
                     }

@@ -81,20 +81,20 @@ async fn sixty_clients_never_have_more_than_twenty_through_a_failover_that_loses
     let crowd = Crowd::start(&cube, &wardens.addresses(), &chance);
     let lives = || crowd.seen().lives.load(SeqCst);
     until("the crowd is at work", || lives() >= CLIENTS / 2).await;
-    crowd.seen().ledger_forgets();
     redis.part();
     let before = lives();
     until("much is committed that will be lost", || lives() >= before + CLIENTS / 3).await;
     WallClock.sleep(Duration::from_millis(chance.below(300))).await;
     redis.fail_over().await;
-    crowd.seen().ledger_forgets();
     let before = lives();
     until("the crowd is at work again", || lives() >= before + CLIENTS).await;
-    let (_, wrongs) = crowd.finish().await;
+    let (seen, wrongs) = crowd.finish().await;
     assert!(wrongs.is_empty(), "{}", wardens.story_of(&wrongs).await);
 
     wardens.until_ledger_is_cube(&cube).await;
     let decisions = wardens.decisions().await;
+    let undead = seen.undead(&decisions);
+    assert!(undead.is_empty(), "{}", wardens.story_of(&undead).await);
     let (high, most) = (cube.high_water(&[]), reported(&decisions));
     assert!(high <= most, "{high} were alive, {most} were reported\n{}", wardens.story().await);
     let count = |kind: &str| decisions.iter().filter(|decision| decision["decision"] == kind).count();
