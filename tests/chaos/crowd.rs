@@ -171,14 +171,14 @@ impl Client {
         let body = format!(r#"{{"templateID":"{TEMPLATE}","timeout":{}}}"#, TIMEOUT.as_secs());
         // One that was begun and may be claimed is asked for to the end: who leaves it would leave a slot behind.
         let mut begun = false;
-        let begin = Stopwatch::start();
+        let since = Stopwatch::start();
         let mut held = Self::asked_for();
-        while !*self.stop.borrow() || (begun && begin.elapsed() < LAST_TRIES) {
+        while !*self.stop.borrow() || (begun && since.elapsed() < LAST_TRIES) {
             if !begun {
                 held = Self::asked_for();
             }
-            let heard = self.ask("POST", "/sandboxes", Some(&body), key.as_deref()).await;
-            match heard {
+            let told = self.ask("POST", "/sandboxes", Some(&body), key.as_deref()).await;
+            match told {
                 Heard::Answer(answer) if answer.status == 201 => {
                     return Some(Held { id: answer.text("sandboxID"), ..held });
                 }
@@ -195,9 +195,8 @@ impl Client {
                 Heard::NotSent => continue,
                 Heard::Lost => begun = true,
             }
-            if key.is_none() {
-                return None;
-            }
+            // Without a key nobody can ask for it again.
+            key.as_ref()?;
             self.rest(50).await;
         }
         None

@@ -19,7 +19,7 @@ use crate::support::until;
 struct Sentinel {
     master: Option<RedisServer>,
     replica: RedisServer,
-    _sentinel: RedisServer,
+    _watcher: RedisServer,
     url: String,
 }
 
@@ -44,7 +44,7 @@ impl Sentinel {
         };
         until("the Sentinel knows both", &mut known).await;
         let url = format!("redis+sentinel://127.0.0.1:{at}/main");
-        Self { master: Some(master), replica, _sentinel: sentinel, url }
+        Self { master: Some(master), replica, _watcher: sentinel, url }
     }
 
     /// The replica does not hear what is committed from now on.

@@ -62,27 +62,27 @@ async fn what_a_killed_warden_left_is_adopted_and_nothing_of_it_is_collected() {
     }
     // A fourth is at Cube, which makes it, when the warden dies; its client asks again at the other.
     cube.fault(Fault::Hold { done: true }.on(Kind::Create).times(1));
-    let (asked, wish) = (dying.with("idempotency-key", "the fourth"), body.clone());
-    let lost = tokio::spawn(async move { asked.try_call("POST", "/sandboxes", Some(&wish)).await });
+    let (asker, wish) = (dying.with("idempotency-key", "the fourth"), body.clone());
+    let unanswered = tokio::spawn(async move { asker.try_call("POST", "/sandboxes", Some(&wish)).await });
     cube.until_held(1).await;
     wardens.kill(0);
     cube.release();
-    assert!(lost.await.unwrap().is_err());
+    assert!(unanswered.await.unwrap().is_err());
     until("Cube has made it", || cube.alive().len() == 4).await;
     assert_eq!(wardens.serving(1).held().await, 4, "it holds its slot whoever is dead");
 
     wardens.bury(&server);
     let again = living.with("idempotency-key", "the fourth");
-    let mut last = None;
+    let mut refusal = None;
     for _ in 0..100 {
         let answer = again.post("/sandboxes", &body).await;
         if answer.status == 201 {
             made.push(answer.text("sandboxID"));
             break;
         }
-        last = Some(answer);
+        refusal = Some(answer);
     }
-    assert_eq!(made.len(), 4, "it could not be claimed: {last:?}\n{}", wardens.story().await);
+    assert_eq!(made.len(), 4, "it could not be claimed: {refusal:?}\n{}", wardens.story().await);
     wardens.until_ledger_is_cube(&cube).await;
     let deleted = |path: &str| {
         cube.requests()

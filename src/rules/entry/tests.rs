@@ -11,7 +11,7 @@ const START: UnixMillis = UnixMillis(1_800_000_000_000);
 const STEP: Duration = Duration::from_secs(1000);
 const DEPTH: usize = 6;
 
-fn timing() -> Timing {
+pub(super) fn timing() -> Timing {
     Timing { kill_tries: 2, ..Timing::default() }
 }
 
@@ -110,7 +110,7 @@ fn events(now: UnixMillis) -> Vec<Event> {
     events
 }
 
-fn operation(now: UnixMillis) -> Operation {
+pub(super) fn operation(now: UnixMillis) -> Operation {
     let id = OperationId::new(&"2".repeat(16)).unwrap();
     Operation { id, kind: "connect".to_owned(), until: now.plus(Duration::from_secs(150)) }
 }
@@ -378,30 +378,4 @@ fn a_try_to_kill_that_began_while_a_call_was_under_way_proves_nothing_though_the
     let ended = |before: &Entry| after.clone().ended(before, Proof::Deleted, START.plus(second), &t);
     assert_eq!(ended(&before), Err(Unfit::Busy));
     assert!(ended(&after).is_ok_and(|gone| !gone.charged()), "the next try does");
-}
-
-#[test]
-fn what_was_not_written_down_in_time_counts_once_and_shortens_nothing() {
-    let (timing, now) = (timing(), UnixMillis(1_000_000));
-    let call = operation(now);
-    let deadline = now.plus(Duration::from_secs(600));
-    let begun = Entry { deadline: Some(deadline), ..live(true) }.begin(call.clone(), now).unwrap();
-    let late = |effect| begun.clone().end_late(&call.id, effect, now, &timing).unwrap();
-    let (sooner, later) = (now.plus(Duration::from_secs(60)), now.plus(Duration::from_secs(6000)));
-    for (effect, kept) in [
-        (Effect::Deadline(Some(sooner)), Some(deadline)),
-        (Effect::RunningUntil(Some(later)), Some(later)),
-        (Effect::Deadline(None), None),
-        (Effect::Paused, Some(deadline)),
-    ] {
-        let ended = late(effect);
-        assert_eq!(
-            (ended.deadline, ended.paused_since(), ended.busy(now)),
-            (kept, None, false),
-            "{effect:?}"
-        );
-        assert_eq!(ended.end_late(&call.id, effect, now, &timing), None);
-    }
-    let never = Entry { deadline: None, ..begun.clone() };
-    assert_eq!(never.end_late(&call.id, Effect::Deadline(Some(later)), now, &timing).unwrap().deadline, None);
 }

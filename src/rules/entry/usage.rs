@@ -142,3 +142,6 @@ impl Entry {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;
