@@ -20,6 +20,10 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
  && cp target/release/cubewarden /cubewarden
 
 FROM debian:bookworm-slim
+# Whom to trust, for a Redis that speaks TLS.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends ca-certificates \
+ && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --home-dir /var/lib/cubewarden --create-home cubewarden
 COPY --from=build /cubewarden /usr/local/bin/cubewarden
 COPY config/cubewarden.toml /etc/cubewarden/cubewarden.toml

@@ -38,7 +38,7 @@ pub(super) fn failure(failure: &Failure) -> Response<Bytes> {
         Failure::NoSuchPath => (
             StatusCode::NOT_FOUND,
             "Served here: /healthz, /readyz, /metrics, /v1/admin/buckets, /v1/admin/sandboxes, \
-             /v1/admin/decisions, /v1/admin/explain/{sandbox id or marker}."
+             /v1/admin/decisions, /v1/admin/collector, /v1/admin/plan, /v1/admin/explain/{sandbox id or marker}."
                 .to_owned(),
         ),
         Failure::Method => (StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD are served here.".to_owned()),

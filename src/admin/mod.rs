@@ -7,6 +7,7 @@ mod access;
 mod answers;
 mod breaker;
 mod buckets;
+mod collector;
 mod decisions;
 mod health;
 mod listener;
@@ -23,6 +24,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
 
+pub use collector::Collecting;
 pub use health::Health;
 pub use listener::listen;
 
@@ -44,6 +46,8 @@ pub trait Outlook: Send + Sync + 'static {
     fn waiting(&self, bucket: &Bucket) -> usize;
     /// How the background tasks fare.
     fn health(&self) -> Health;
+    /// How the collector fares.
+    fn collecting(&self) -> Collecting;
     /// How the write path stands.
     fn write_path(&self) -> View;
 }
@@ -106,6 +110,8 @@ impl Admin {
             "/v1/admin/buckets" => self.buckets(query).await,
             "/v1/admin/sandboxes" => self.sandboxes(query).await,
             "/v1/admin/decisions" => self.decisions(query).await,
+            "/v1/admin/collector" => self.collector(query).await,
+            "/v1/admin/plan" => self.plan(query).await,
             "/v1/admin/breaker" => self.breaker(query),
             _ => match path.strip_prefix(EXPLAIN) {
                 Some(name) => self.explain(name, query).await,
@@ -118,7 +124,14 @@ impl Admin {
 const EXPLAIN: &str = "/v1/admin/explain/";
 
 fn is_known(path: &str) -> bool {
-    let exact =
-        ["/metrics", "/v1/admin/buckets", "/v1/admin/sandboxes", "/v1/admin/decisions", "/v1/admin/breaker"];
+    let exact = [
+        "/metrics",
+        "/v1/admin/buckets",
+        "/v1/admin/sandboxes",
+        "/v1/admin/decisions",
+        "/v1/admin/collector",
+        "/v1/admin/plan",
+        "/v1/admin/breaker",
+    ];
     exact.contains(&path) || path.starts_with(EXPLAIN)
 }

@@ -39,8 +39,11 @@ impl Admin {
         let more = entries.len() > limit;
         entries.truncate(limit);
         let next_after = entries.last().filter(|_| more).map(|entry| entry.marker.to_string());
+        let policies = self.outlook.policies();
+        let show =
+            |entry: &Entry| shown(entry, now, self.ledger.timing(), policies.of(&entry.bucket).ceilings);
         let body = json!({
-            "sandboxes": entries.iter().map(|entry| shown(entry, now, self.ledger.timing())).collect::<Vec<_>>(),
+            "sandboxes": entries.iter().map(show).collect::<Vec<_>>(),
             "next_after": next_after,
             "unreadable": corrupt.iter().map(LedgerError::to_string).collect::<Vec<_>>(),
         });
@@ -55,7 +58,7 @@ impl Admin {
         let excerpt = self.excerpt(&About::marker(&entry.marker), 0, MOST_DECISIONS).await?;
         let policies = self.outlook.policies();
         let body = json!({
-            "sandbox": shown(&entry, now, self.ledger.timing()),
+            "sandbox": shown(&entry, now, self.ledger.timing(), policies.of(&entry.bucket).ceilings),
             "limit": policies.of(&entry.bucket).limit,
             "decisions": excerpt.records,
             "next_after": excerpt.next_after,
@@ -88,8 +91,8 @@ fn is_in(entry: &Entry, state: &str) -> bool {
 }
 
 /// An entry as the operator sees it. Cube's answer to the create is not shown: it holds the sandbox's token.
-fn shown(entry: &Entry, now: UnixMillis, timing: &Timing) -> Value {
-    let colour = colour(entry, now, timing, Ceilings::default());
+fn shown(entry: &Entry, now: UnixMillis, timing: &Timing, ceilings: Ceilings) -> Value {
+    let colour = colour(entry, now, timing, ceilings);
     let mut shown = json!({
         "sandbox_id": entry.sandbox.as_ref().map(SandboxId::as_str),
         "marker": entry.marker.as_str(),

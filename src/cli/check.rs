@@ -62,7 +62,6 @@ pub(super) fn run(file: Option<&Path>, as_json: bool) -> anyhow::Result<ExitCode
         let mut findings = look_at_cube(&settings, &clock).await?;
         findings.push(look_at_ledger(&settings, &clock).await);
         findings.extend(exposed(&settings).into_iter().map(|says| finding("exposure", Mark::Warning, says)));
-        findings.extend(settings.unheeded().into_iter().map(|says| finding("setting", Mark::Warning, says)));
         findings.extend(unlimited(&settings));
         anyhow::Ok(findings)
     })?;

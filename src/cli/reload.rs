@@ -46,9 +46,6 @@ impl Reloading {
         let at_once = Settings::reloadable_difference(&self.last, &read).at_once;
         let after_restart = Settings::reloadable_difference(&self.started, &read).after_restart;
         warden.reload(&in_force(&self.started, &read));
-        for warning in read.unheeded() {
-            tracing::warn!("{warning}");
-        }
         self.last = read;
         tell(&Difference { at_once, after_restart });
     }

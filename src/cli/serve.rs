@@ -218,7 +218,7 @@ fn greet(settings: &Settings, warden: &Warden, sockets: &Sockets, since: Stopwat
         took_ms = millis(since.elapsed()),
         "cubewarden serves"
     );
-    for warning in check::exposed(settings).into_iter().chain(settings.unheeded()) {
+    for warning in check::exposed(settings) {
         tracing::warn!("{warning}");
     }
 }

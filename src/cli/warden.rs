@@ -12,16 +12,18 @@ use tokio::sync::watch;
 
 use super::beside;
 use super::guarding::guard;
-use crate::admin::{Admin, Health, Outlook};
+use crate::admin::{Admin, Collecting, Health, Outlook};
 use crate::calls::classify::Call;
 use crate::calls::governor::{Governor, Wiring as CallsWiring};
 use crate::calls::mends::Mend;
 use crate::calls::seam::{Caller, Calls, Reply, Route};
 use crate::calls::settings::{Adopt, Mode};
 use crate::config::Settings;
+use crate::cube::activity::ActivitySource;
 use crate::cube::api::LabelNames;
 use crate::cube::client::{Client, Ways};
 use crate::cube::guard::Guard;
+use crate::cube::settings::Activity;
 use crate::cube::transport::{self, ClockTimer, Transport};
 use crate::deeds::{self, Deeds};
 use crate::ids::{Bucket, OTHER};
@@ -35,7 +37,9 @@ use crate::store::Store;
 use crate::store::embedded::Embedded;
 use crate::store::redis::{Redis, Time};
 use crate::store::settings::Settings as StoreSettings;
+use crate::tasks::webhook::Webhook;
 use crate::tasks::{self, Kills, Tasks};
+use crate::telemetry::events::Events;
 use crate::telemetry::{Asker, Metrics, Names};
 use crate::time::{Chance, Clock};
 
@@ -129,6 +133,8 @@ impl Warden {
                 cube: Arc::clone(&cube),
                 deeds: Arc::clone(&deeds),
                 metrics: Arc::clone(&metrics),
+                activity: activity(settings, &metrics, &clock)?,
+                events: events(settings, &metrics, &clock)?,
                 clock: Arc::clone(&clock),
             },
         ));
@@ -229,6 +235,16 @@ impl Outlook for View {
         }
     }
 
+    fn collecting(&self) -> Collecting {
+        let view = self.tasks.collector_view();
+        Collecting {
+            leads: view.leads,
+            carried_out: view.carried_out,
+            report: view.report,
+            prices: self.tasks.prices(),
+        }
+    }
+
     fn write_path(&self) -> write_path::View {
         self.guard.view()
     }
@@ -260,17 +276,45 @@ pub(super) fn ways(
     })
 }
 
+/// Who tells which sandboxes are in use.
+fn activity(
+    settings: &Settings,
+    metrics: &Arc<Metrics>,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Option<ActivitySource>> {
+    let cube = &settings.cube;
+    if cube.activity == Activity::None {
+        return Ok(None);
+    }
+    let (observe, timer) = (observe(metrics, Asker::Task), ClockTimer(Arc::clone(clock)));
+    let source = ActivitySource::build(&cube.activity_urls, cube.activity_token.as_ref(), &observe, &timer);
+    Ok(Some(source.context("upstream.activity_urls")?))
+}
+
+/// Where operators are told of what happens.
+fn events(settings: &Settings, metrics: &Arc<Metrics>, clock: &Arc<dyn Clock>) -> anyhow::Result<Events> {
+    let Some(webhook) = &settings.tasks.collector.webhook else { return Ok(Events::logged()) };
+    let webhook = Webhook::build(webhook, Arc::clone(clock), Arc::clone(metrics));
+    let webhook = webhook.context("collector.webhook_url")?;
+    let (events, waiting) = Events::queued();
+    tokio::spawn(webhook.run(waiting));
+    Ok(events)
+}
+
+fn observe(metrics: &Arc<Metrics>, asker: Asker) -> transport::Observe {
+    let observed = Arc::clone(metrics);
+    Arc::new(move |method: &Method, _status: Option<u16>, took: Duration| {
+        observed.asked(method.as_str(), asker, took);
+    })
+}
+
 fn transport(
     settings: &Settings,
     metrics: &Arc<Metrics>,
     clock: &Arc<dyn Clock>,
     asker: Asker,
 ) -> anyhow::Result<Transport> {
-    let observed = Arc::clone(metrics);
-    let observe: transport::Observe =
-        Arc::new(move |method: &Method, _status: Option<u16>, took: Duration| {
-            observed.asked(method.as_str(), asker, took);
-        });
+    let observe = observe(metrics, asker);
     let settings = transport::Settings {
         base: settings.cube.base.clone(),
         idle: settings.cube.idle,
@@ -301,6 +345,7 @@ fn task_rules(settings: &Settings) -> tasks::Rules {
         },
         labels: LabelNames::new(&settings.calls.identity.metadata_prefix),
         kills: if settings.calls.mode == Mode::Enforce { Kills::CarriedOut } else { Kills::Withheld },
+        policies: settings.calls.policies.clone(),
     }
 }
 
@@ -315,6 +360,7 @@ fn timing(settings: &Settings) -> Timing {
         horizon: tasks.reconciler.ambiguous_horizon,
         claim: tasks.reconciler.claim,
         newborn: tasks.collector.newborn_grace,
+        root_fresh: tasks.collector.root_fresh,
         deadline_grace: tasks.reconciler.deadline_grace,
         tombstone: usual.tombstone.max(longest.saturating_mul(4)),
         kill_retry: tasks.deletes.retry,

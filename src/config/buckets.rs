@@ -14,6 +14,7 @@ use super::sheet::{Section, Sheet};
 use super::span::{SECOND, YEAR};
 use crate::calls::settings::{Adopt, Tenancy};
 use crate::ids::{Bucket, Env, Namespace};
+use crate::rules::policy::Ceilings;
 use crate::rules::policy::{
     BucketPolicy, CreateRate, IdForm, OnTimeout, Permission, Policies, UnprovenDelete,
 };
@@ -66,7 +67,15 @@ fn defaults(tenancy: &Tenancy) -> Table {
         Tenancy::Open => "allow",
         Tenancy::Tenants(_) => "deny",
     };
-    let none = ["limit", "default_timeout", "max_timeout", "creates_per_minute", "create_burst"];
+    let none = [
+        "limit",
+        "max_idle",
+        "max_age",
+        "default_timeout",
+        "max_timeout",
+        "creates_per_minute",
+        "create_burst",
+    ];
     let mut table: Table = none.iter().map(|key| ((*key).to_owned(), "none".into())).collect();
     for (key, text) in [
         ("retention", "0s"),
@@ -91,6 +100,10 @@ fn layer(s: &mut Section<'_>, under: &Layer) -> Layer {
     let policy = BucketPolicy {
         limit: s.find("limit", &whole(0..=10_000_000).or_none()).unwrap_or(was.limit),
         retention: s.find("retention", &duration(Duration::ZERO..=YEAR)).map_or(was.retention, positive),
+        ceilings: Ceilings {
+            idle: s.find("max_idle", &ceiling()).unwrap_or(was.ceilings.idle),
+            age: s.find("max_age", &ceiling()).unwrap_or(was.ceilings.age),
+        },
         reuse: s.find("reuse", &flag()).unwrap_or(was.reuse),
         ids: s.find("ids", &id_form()).unwrap_or(was.ids),
         unproven_delete: s.find("unproven_delete", &unproven_delete()).unwrap_or(was.unproven_delete),
@@ -151,6 +164,10 @@ fn on_timeout() -> Kind<OnTimeout> {
 
 fn permission() -> Kind<Permission> {
     choice([("allow", Permission::Allow), ("deny", Permission::Deny)])
+}
+
+fn ceiling() -> Kind<Option<Duration>> {
+    duration(SECOND..=YEAR).or_none()
 }
 
 fn timeout() -> Kind<Option<Duration>> {

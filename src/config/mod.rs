@@ -101,13 +101,6 @@ const RELOADED: [&str; 9] = [
 ];
 
 impl Settings {
-    /// What was set and has no effect in this version, a sentence each.
-    #[must_use]
-    pub fn unheeded(&self) -> Vec<String> {
-        let silent = load("", []).map(|settings| settings.effective).unwrap_or_default();
-        not_yet::unheeded(&self.effective, &silent)
-    }
-
     /// Which keys two configurations differ in, and which of those need a restart.
     #[must_use]
     pub fn reloadable_difference(old: &Self, new: &Self) -> Difference {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::Uri;
 
-use super::kinds::{Kind, choice, duration, text, variable};
+use super::kinds::{Kind, choice, duration, list, text, variable};
 use super::sheet::Sheet;
 use super::span::{HOUR, MILLISECOND, MINUTE, SECOND};
 use crate::cube::settings::{Activity, ApiKey, Budgets, Settings};
@@ -14,6 +14,7 @@ use crate::ids::UpstreamName;
 pub(super) fn read(sheet: &mut Sheet, listen: SocketAddr) -> Settings {
     let settings = sheet.section("upstream", |s| {
         let key = s.get("api_key_env", "", &variable());
+        let token = s.get("activity_token_env", "", &variable());
         Settings {
             name: s.get("name", "cube", &name()),
             base: s.get("url", "http://127.0.0.1:3001", &url()),
@@ -23,6 +24,12 @@ pub(super) fn read(sheet: &mut Sheet, listen: SocketAddr) -> Settings {
                 "none",
                 &choice([("none", Activity::None), ("cubeproxy", Activity::CubeProxy)]),
             ),
+            activity_urls: s.get(
+                "activity_urls",
+                vec!["http://127.0.0.1:8082"],
+                &list("http://host:port", |text| parse(text).filter(|uri| uri.scheme_str() == Some("http"))),
+            ),
+            activity_token: s.content_of("activity_token_env", &token).map(ApiKey),
             connect_timeout: s.get("connect_timeout", "5s", &duration(MILLISECOND..=MINUTE)),
             idle: s.get("idle", "4s", &duration(MILLISECOND..=HOUR)),
             write_idle: s.get("write_idle", "500ms", &duration(MILLISECOND..=HOUR)),
@@ -33,6 +40,11 @@ pub(super) fn read(sheet: &mut Sheet, listen: SocketAddr) -> Settings {
             },
         }
     });
+    sheet.cross(
+        &["upstream.activity", "upstream.activity_urls"],
+        settings.activity == Activity::None || !settings.activity_urls.is_empty(),
+        "somebody must be asked: give the admin address of each CubeProxy",
+    );
     sheet.cross(
         &["upstream.url", "listen.proxy"],
         !leads_back(&settings.base, listen),

@@ -231,15 +231,29 @@ impl Client {
     /// # Errors
     /// In words, if the list failed or cannot be read whole.
     pub async fn list(&self, credential: &Credential) -> Result<Vec<Listed>, ListFailed> {
-        let (mut all, mut path) = (Vec::new(), "/v2/sandboxes".to_owned());
+        let mut all = Vec::new();
+        self.list_each(credential, |item| all.push(item)).await?;
+        Ok(all)
+    }
+
+    /// The same, one item after the other.
+    ///
+    /// # Errors
+    /// In words, if the list failed or cannot be read whole; what was handed out until then is worth nothing.
+    pub async fn list_each(
+        &self,
+        credential: &Credential,
+        mut take: impl FnMut(Listed),
+    ) -> Result<(), ListFailed> {
+        let mut path = "/v2/sandboxes".to_owned();
         for _ in 0..MOST_PAGES {
             let (page, next) = self.page(&path, credential).await?;
-            all.extend(page);
-            let Some(next) = next else { return Ok(all) };
+            Listed::read_each(&page, &mut take).map_err(|error| ListFailed::Unclear(error.to_string()))?;
+            let Some(next) = next else { return Ok(()) };
             let mut query = form_urlencoded::Serializer::for_suffix("/v2/sandboxes?".to_owned(), 14);
             let next = query.append_pair("nextToken", &next).finish();
             if next == path {
-                return Ok(all);
+                return Ok(());
             }
             path = next;
         }
@@ -247,19 +261,14 @@ impl Client {
     }
 
     /// One page of it, and the token of the next.
-    async fn page(
-        &self,
-        path: &str,
-        credential: &Credential,
-    ) -> Result<(Vec<Listed>, Option<String>), ListFailed> {
+    async fn page(&self, path: &str, credential: &Credential) -> Result<(Bytes, Option<String>), ListFailed> {
         let answer = self.ask(Method::GET, path, None, Pace::Call, credential).await;
         let answer = answer.map_err(|error| ListFailed::Unclear(error.to_string()))?;
         match answer.status() {
             StatusCode::OK => {
-                let items = Listed::read_all(answer.body());
                 let next = answer.headers().get(NEXT_TOKEN).and_then(|next| next.to_str().ok());
                 let next = next.filter(|next| !next.is_empty()).map(str::to_owned);
-                Ok((items.map_err(|error| ListFailed::Unclear(error.to_string()))?, next))
+                Ok((answer.into_body(), next))
             }
             status if is_no_entry(status) => Err(ListFailed::KeyWanted),
             status => Err(ListFailed::Unclear(format!("the list was answered {}", status.as_u16()))),

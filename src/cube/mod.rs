@@ -1,5 +1,6 @@
 //! The Cube API: client, wire types, one table of answers.
 
+pub mod activity;
 pub mod api;
 pub mod client;
 mod credential;

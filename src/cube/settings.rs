@@ -18,6 +18,10 @@ pub struct Settings {
     pub api_key: Option<ApiKey>,
     /// Who tells whether a sandbox is in use.
     pub activity: Activity,
+    /// Where each of Cube's proxies tells it.
+    pub activity_urls: Vec<Uri>,
+    /// What they want to be shown.
+    pub activity_token: Option<ApiKey>,
     /// How long a connection may take to stand.
     pub connect_timeout: Duration,
     /// How long an idle connection is kept for reads; shorter than Cube keeps it.

@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, stream};
 use tokio::sync::watch;
 
 use super::Deeds;
-use crate::cube::api::SandboxState;
+use crate::cube::api::{Detail, SandboxState};
 use crate::cube::client::Seen;
 use crate::ids::Bucket;
 use crate::ledger::LedgerError;
@@ -28,25 +28,33 @@ impl Deeds {
     /// # Errors
     /// [`LedgerError`] if the store fails.
     pub async fn ask(&self, entry: &Entry) -> Result<Answer, LedgerError> {
-        let Some(sandbox) = &entry.sandbox else { return Ok(Answer::Unclear) };
+        self.ask_closely(entry).await.map(|(answer, _)| answer)
+    }
+
+    /// Asks about one live entry, writes down what was seen, and tells all of it.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn ask_closely(&self, entry: &Entry) -> Result<(Answer, Option<Box<Detail>>), LedgerError> {
+        let Some(sandbox) = &entry.sandbox else { return Ok((Answer::Unclear, None)) };
         let credential = self.cube.own_credential();
         let began = self.ledger.now().await?;
         match self.cube.get(sandbox, &credential).await {
             Seen::Absent => {
                 let after = self.ledger.not_found(&entry.marker).await?;
                 let gone = after.is_none_or(|after| !after.charged());
-                Ok(if gone { Answer::Gone } else { Answer::Unclear })
+                Ok((if gone { Answer::Gone } else { Answer::Unclear }, None))
             }
             Seen::Here(detail) => {
                 let paused = detail.listed.state == SandboxState::Paused;
                 let activity = if paused { Activity::Paused(began) } else { Activity::Running };
                 self.ledger.asked(&entry.marker, Some(activity), began).await?;
-                Ok(Answer::Here)
+                Ok((Answer::Here, Some(detail)))
             }
             Seen::Unclear(why) => {
                 tracing::debug!(marker = %entry.marker, why, "a sandbox could not be asked about");
                 self.ledger.asked(&entry.marker, None, began).await?;
-                Ok(Answer::Unclear)
+                Ok((Answer::Unclear, None))
             }
         }
     }

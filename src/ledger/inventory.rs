@@ -1,5 +1,5 @@
 //! What Cube lists that the ledger does not know: taken into the records, callable as before, charged without refusing
-//! the living, never judged by a collector until an operator says so.
+//! the living; never judged by a collector until an operator says so, unless it carries our marks.
 
 use super::settle::PAGE;
 use super::{Decision, Ledger, LedgerError, Step, bytes_in, entry_in, erase, found, lease, marker_in};
@@ -76,7 +76,8 @@ impl Ledger {
             asked_for: None,
             incarnation: 0,
             hold: None,
-            released: None,
+            // What carries our marks is ours, and is judged as if its record had never been missing.
+            released: import.marker.is_some().then_some(now),
             sandbox: Some(import.sandbox.clone()),
             template: import.template.clone(),
             shape: import.shape,

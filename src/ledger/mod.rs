@@ -6,6 +6,7 @@
 //! what a verb returns is durable. Deliberately absent: Cube, HTTP, waiting for anybody (the callers wait).
 
 mod admission;
+mod collector;
 mod decisions;
 mod idempotency;
 mod instances;
@@ -31,6 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, watch};
 
 pub use admission::{Ask, Full, FullWhere, Limits, Reserved};
+pub use collector::{Remembered, Written};
 pub use decisions::Decision;
 pub use idempotency::{Claim, Claiming, IdempotencyKey, Repeated};
 pub use instances::{BEAT, SILENT};

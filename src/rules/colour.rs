@@ -81,22 +81,24 @@ pub struct Ceilings {
     pub age: Option<Duration>,
 }
 
-impl Ceilings {
-    /// Whether `entry` is beyond one of them.
-    #[must_use]
-    pub fn reached(self, entry: &Entry, now: UnixMillis) -> bool {
-        beyond(entry.last_sign, self.idle, now) || self.outlived(entry, now)
-    }
-
-    /// Whether `entry` is older than it may become, however busy it looks.
-    #[must_use]
-    pub fn outlived(self, entry: &Entry, now: UnixMillis) -> bool {
-        beyond(entry.first_seen.unwrap_or(entry.asked), self.age, now)
-    }
+/// Which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ceiling {
+    /// The longest time without a sign of life.
+    Idle,
+    /// The longest life: no sign of life puts it off.
+    Age,
 }
 
-fn beyond(since: UnixMillis, most: Option<Duration>, now: UnixMillis) -> bool {
-    most.is_some_and(|most| now.since(since) >= most)
+impl Ceilings {
+    /// Which of them `entry` is beyond; age before idle.
+    #[must_use]
+    pub fn reached(self, entry: &Entry, now: UnixMillis) -> Option<Ceiling> {
+        let beyond = |since, most: Option<Duration>| most.is_some_and(|most| now.since(since) >= most);
+        let born = entry.first_seen.unwrap_or(entry.asked);
+        let old = beyond(born, self.age).then_some(Ceiling::Age);
+        old.or(beyond(entry.last_sign, self.idle).then_some(Ceiling::Idle))
+    }
 }
 
 /// What keeps `entry` at `now`; the first of its roots.
@@ -110,7 +112,7 @@ pub fn colour(entry: &Entry, now: UnixMillis, timing: &Timing, ceilings: Ceiling
         State::Live(_) => {}
     }
     let ahead = entry.deadline.is_some_and(|deadline| deadline.since(now) > Duration::ZERO);
-    let below = !ceilings.reached(entry, now);
+    let below = ceilings.reached(entry, now).is_none();
     let judged = entry.origin == Origin::Created || entry.released.is_some();
     let roots = [
         (entry.busy(now), Root::Operation),

@@ -3,7 +3,7 @@
 //! It runs when the wish arises and again inside the commit that makes the entry `killing` (or registers the call).
 //! Stale generation: nothing is deleted, ever; there is no fall-back to "delete what is current".
 
-use super::colour::{Ceilings, Colour, colour};
+use super::colour::{Ceiling, Ceilings, Colour, colour};
 use super::entry::{Actor, Entry, State, Timing};
 use crate::ids::{Generation, LeaseId};
 use crate::time::UnixMillis;
@@ -24,7 +24,7 @@ pub struct Shown {
 pub struct Judged {
     /// The incarnation it was in.
     pub incarnation: u32,
-    /// When that was, by the ledger's clock: any sign of life after it voids the judgement.
+    /// When that was, by the ledger's clock: any sign of life after it voids the judgement, the longest life apart.
     pub marked: UnixMillis,
     /// The ceilings of its bucket.
     pub ceilings: Ceilings,
@@ -98,9 +98,11 @@ pub fn decide(actor: Actor, shown: &Shown, entry: &Entry, now: UnixMillis, timin
         Actor::Holder => shown.lease.is_none().then_some(Decision::Unproven),
         Actor::Collector => {
             let stands = shown.judged.is_some_and(|judged| {
-                // A holder that beats for ever must not outlive its ceiling by beating.
-                let quiet = entry.last_sign <= judged.marked || judged.ceilings.outlived(entry, now);
-                judged.incarnation == entry.incarnation && quiet && rootless(judged.ceilings)
+                // The longest life ends also what still shows signs of it, or it would be none.
+                let outlived = judged.ceilings.reached(entry, now) == Some(Ceiling::Age);
+                judged.incarnation == entry.incarnation
+                    && (entry.last_sign <= judged.marked || outlived)
+                    && rootless(judged.ceilings)
             });
             (!stands).then_some(Decision::Kept)
         }

@@ -51,6 +51,23 @@ pub enum Doubt {
     Empty,
     /// A host is gone from it, and something that lived there is not proven gone.
     HostGone,
+    /// It shows far fewer than the last one did, and not all that it leaves out are proven gone.
+    Fewer,
+}
+
+/// How many may vanish at once on the proof of a sample: the larger of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drop {
+    /// So many.
+    pub floor: usize,
+    /// Or this share of what the last trusted listing showed.
+    pub percent: usize,
+}
+
+impl Drop {
+    fn exceeded(self, before: usize, missing: usize) -> bool {
+        missing > self.floor.max(before.saturating_mul(self.percent) / 100)
+    }
 }
 
 impl Verdict {
@@ -75,6 +92,16 @@ impl Shown {
         self.0.contains_key(sandbox)
     }
 
+    /// How many sandboxes it shows on each host; of those that name none, under "".
+    #[must_use]
+    pub fn hosts(&self) -> BTreeMap<String, u64> {
+        let mut hosts = BTreeMap::new();
+        for host in self.0.values() {
+            *hosts.entry(host.clone().unwrap_or_default()).or_default() += 1;
+        }
+        hosts
+    }
+
     /// The sandboxes that `before` showed on hosts of which `self` shows nothing.
     #[must_use]
     pub fn on_lost_hosts<'a>(&self, before: &'a Self) -> BTreeSet<&'a SandboxId> {
@@ -86,7 +113,7 @@ impl Shown {
 
 /// Judges a listing by the last trusted one, and by what GETs said of those that it leaves out.
 #[must_use]
-pub fn verdict(before: &Shown, now: &Shown, missing: &[Missing]) -> Verdict {
+pub fn verdict(before: &Shown, now: &Shown, missing: &[Missing], drop: Drop) -> Verdict {
     let answered = |answer| missing.iter().any(|one| one.answer == Some(answer));
     if answered(Answer::Here) {
         return Verdict::Lies;
@@ -101,6 +128,9 @@ pub fn verdict(before: &Shown, now: &Shown, missing: &[Missing]) -> Verdict {
     let on_lost_hosts = now.on_lost_hosts(before);
     if unproven().any(|one| on_lost_hosts.contains(&one.sandbox)) {
         return Verdict::Suspect(Doubt::HostGone);
+    }
+    if drop.exceeded(before.0.len(), missing.len()) && unproven().next().is_some() {
+        return Verdict::Suspect(Doubt::Fewer);
     }
     Verdict::Trusted
 }
@@ -136,8 +166,10 @@ mod tests {
 
     #[test]
     fn a_listing_is_trusted_only_if_nothing_speaks_against_it() {
-        use Doubt::{Empty, HostGone, Unclear};
+        use Doubt::{Empty, Fewer, HostGone, Unclear};
+
         use Verdict::{Lies, Suspect, Trusted};
+        let drop = Drop { floor: 2, percent: 50 };
         for (before, now, left_out, expected) in [
             ("", "", "", Trusted),
             ("1a 2b", "1a 2b", "", Trusted),
@@ -161,10 +193,14 @@ mod tests {
             // Woken elsewhere, or never known here.
             ("1a 2b", "1a 2a", "", Trusted),
             ("1a 2b", "1a", "", Trusted),
+            // More than two and more than half: not on the proof of a sample.
+            ("1a 2a 3a 4a 5a 6a", "4a 5a 6a", "1g 2 3", Trusted),
+            ("1a 2a 3a 4a 5a 6a", "5a 6a", "1g 2g 3g 4", Suspect(Fewer)),
+            ("1a 2a 3a 4a 5a 6a", "5a 6a", "1g 2g 3g 4g", Trusted),
             // Hosts that are not named are none.
             ("1 2", "2", "1", Trusted),
         ] {
-            let verdict = verdict(&shown(before), &shown(now), &missing(left_out));
+            let verdict = verdict(&shown(before), &shown(now), &missing(left_out), drop);
             assert_eq!(verdict, expected, "{before:?} → {now:?}, missing {left_out:?}");
         }
     }

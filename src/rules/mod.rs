@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod breaker;
+pub mod collector;
 pub mod colour;
 pub mod delete;
 pub mod entry;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+pub use super::colour::Ceilings;
 use super::limits::LimitSheet;
 use crate::ids::{Bucket, Env, OTHER};
 
@@ -18,6 +19,8 @@ pub struct BucketPolicy {
     pub limit: Option<u32>,
     /// How long a paused sandbox is kept; `None` keeps it for ever.
     pub retention: Option<Duration>,
+    /// The longest idle time and the longest life.
+    pub ceilings: Ceilings,
     /// Whether a create gets the living sandbox of its owner.
     pub reuse: bool,
     /// How ids are handed out.
@@ -48,6 +51,7 @@ impl Default for BucketPolicy {
         Self {
             limit: None,
             retention: None,
+            ceilings: Ceilings::default(),
             reuse: false,
             ids: IdForm::Bare,
             unproven_delete: UnprovenDelete::Defer,

@@ -12,6 +12,7 @@
 //! | `l:<bucket>:<owner>` | a [`Holding`]: the entry that its owner holds by a lease | as its entry | create, purge |
 //! | `z:<hash>` | a [`Sealed`] lease id, which may never act again | 30 days | whoever overtakes or ends a lease |
 //! | `n:<instance>` | a [`Beat`] of a running warden | until it ends, or an hour after its death | `Ledger::beat` |
+//! | `c:<upstream>:<part>` | what a Cube's collector knows: `state`, and the marks by the first digit of their markers | for ever | the collector |
 //!
 //! | set | members | |
 //! |---|---|---|
@@ -28,6 +29,7 @@
 //!
 //! Must stay true: an entry's sets follow from the entry alone ([`sets_of`]); a record of a later format is refused, not guessed at.
 
+mod collector;
 mod entry;
 mod limits;
 pub mod lines;
@@ -36,6 +38,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use collector::{decode_marks, decode_state, encode_marks, encode_state};
 pub use entry::{decode_entry, encode_entry};
 pub use limits::{Limits, WrittenSheet};
 
@@ -67,12 +70,51 @@ pub enum Key {
     Sealed(String),
     /// The last beat of a running warden.
     Instance(InstanceId),
+    /// A part of what the collector of a Cube knows.
+    Collector(UpstreamName, Part),
     /// Who leads the wardens of a Cube.
     Leader(UpstreamName),
     /// The limits that hold.
     Limits,
     /// Any record, by the name that it has in a store: for export, import and checks.
     Named(String),
+}
+
+/// A part of what a collector knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// All but the marks.
+    State,
+    /// The marks of the markers that begin with this hexadecimal digit.
+    Marks(u8),
+}
+
+impl Part {
+    /// All parts that hold marks.
+    pub const MARKS: [Self; 16] = {
+        let (mut parts, mut digit) = ([Self::Marks(0); 16], 0_u8);
+        while digit < 16 {
+            parts[digit as usize] = Self::Marks(digit);
+            digit += 1;
+        }
+        parts
+    };
+
+    /// Where the mark of this entry lies.
+    #[must_use]
+    pub fn of(marker: &Marker) -> Self {
+        let digit = marker.as_str().chars().next().and_then(|first| first.to_digit(16));
+        Self::Marks(digit.and_then(|digit| u8::try_from(digit).ok()).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::State => f.write_str("state"),
+            Self::Marks(digit) => write!(f, "m{digit:x}"),
+        }
+    }
 }
 
 impl fmt::Display for Key {
@@ -86,6 +128,7 @@ impl fmt::Display for Key {
             Self::Owner(bucket, owner) => write!(f, "l:{bucket}:{owner}"),
             Self::Sealed(hash) => write!(f, "z:{hash}"),
             Self::Instance(instance) => write!(f, "n:{instance}"),
+            Self::Collector(upstream, part) => write!(f, "c:{upstream}:{part}"),
             Self::Leader(upstream) => write!(f, "c:{upstream}"),
             Self::Limits => f.write_str("limits"),
             Self::Named(name) => f.write_str(name),

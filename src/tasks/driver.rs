@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::Tasks;
+use super::{Cycle, Tasks};
 use crate::cube::client::ListFailed;
 use crate::cube::profile::Probe;
 use crate::ledger::{Agreement, BEAT, LedgerError, Sharing, Standing};
@@ -124,8 +124,8 @@ impl Tasks {
         let loops = async {
             tokio::join!(
                 self.run_due(),
+                self.run_collector(),
                 self.run_rebuild(),
-                self.run_inventory(),
                 self.run_health(),
                 self.run_notes(),
                 self.run_write_path(),
@@ -192,15 +192,15 @@ impl Tasks {
         }
     }
 
-    async fn run_inventory(self: &Arc<Self>) {
+    async fn run_collector(self: &Arc<Self>) {
         loop {
             self.learn().await;
-            let outcome = self.tick_inventory().await;
-            self.note_ledger(outcome);
+            let outcome = self.tick_collector().await;
+            let soon = self.status().last_inventory.is_none() && !matches!(outcome, Ok(Cycle::NotLeading));
+            self.note_ledger(outcome.map(drop));
             let cycle = self.rules.load().settings.collector.cycle;
             // The first inventory is wanted soon: until it was taken, what was there before has no record.
-            let status = self.status();
-            let wait = if status.follows || status.last_inventory.is_some() { cycle } else { DUE.min(cycle) };
+            let wait = if soon { DUE.min(cycle) } else { cycle };
             self.clock.sleep(wait).await;
         }
     }

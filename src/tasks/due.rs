@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 
-use super::{Kills, Tasks};
+use super::{Kills, MOST_KILLS, Tasks};
 use crate::ledger::{LedgerError, Sharing};
 use crate::rules::entry::{Actor, Entry, Kill, State, Struck};
 use crate::rules::listing::Answer;
@@ -15,8 +15,6 @@ use crate::time::UnixMillis;
 
 /// How many are taken up in one tick.
 const MOST: usize = 1024;
-/// A backlog of kills is worked off with at most this many at once; the rest keep their appointments.
-const MOST_KILLS: usize = 32;
 /// A delete is left to the warden that its client asked, for as long as that client is kept waiting and a little more.
 const OF_ITS_OWN_WARDEN: Duration = Duration::from_secs(30);
 /// How many are worked on at once.

@@ -8,19 +8,25 @@ use std::sync::atomic::Ordering;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::{Adopt, Kills, Rules, Tasks, vanished};
+use super::collector::because;
+use super::survey::{self, Inventory, Sight};
+use super::{Adopt, Kills, Rules, Tasks};
 use crate::cube::api::{Labels, Listed, SandboxState};
 use crate::cube::client::Seen;
 use crate::ids::{Bucket, Marker, OwnerId, SandboxId};
 use crate::ledger::{BEAT, Import, Imported, Lead, LedgerError};
-use crate::rules::entry::{Activity, Entry, Origin, Shape, State};
-use crate::telemetry::Reconciled;
+use crate::rules::collector::outage::Outages;
+use crate::rules::collector::report::Drift;
+use crate::rules::entry::{Activity, Entry, Origin, State};
+use crate::rules::listing;
+use crate::telemetry::events::Event;
+use crate::telemetry::{EventKind, Reconciled};
 use crate::time::UnixMillis;
 
 /// How many items are taken in at once: so many imports share a sync of the disk.
 const AT_ONCE: usize = 64;
 /// How many vanished ones are asked about in one cycle.
-const MOST_ASKED: usize = 256;
+pub(super) const MOST_ASKED: usize = 256;
 
 /// What an item of the list is to us.
 pub(super) enum Whose {
@@ -32,65 +38,110 @@ pub(super) enum Whose {
     Foreign,
 }
 
+/// What an item without a charged entry turned out to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unknown {
+    /// It has an entry all the same.
+    Known,
+    /// It has one now.
+    TakenIn,
+    /// It is not ours.
+    Foreign,
+}
+
 impl Tasks {
-    /// Takes in Cube's list once.
+    /// Takes in Cube's list once, and judges nobody.
     ///
     /// # Errors
     /// [`LedgerError`] if the store fails. A list that fails changes nothing.
     pub async fn tick_inventory(self: &Arc<Self>) -> Result<(), LedgerError> {
+        if self.leads().await? {
+            self.take_inventory(&Outages::default(), MOST_ASKED).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether this warden looks after its Cube; if another does, only what is remembered here is brought up to date.
+    pub(super) async fn leads(&self) -> Result<bool, LedgerError> {
         let cycle = self.rules.load().settings.collector.cycle;
         let lead = self.ledger.lead(cycle.saturating_mul(2) + BEAT).await?;
         let follows = matches!(lead, Lead::Follows(_));
         self.status_mut().follows = follows;
+        self.metrics.leads(!follows);
         if follows {
             self.ledger.forget_ended(&[]).await?;
-            return self.ledger.refresh_recollection().await;
+            self.ledger.refresh_recollection().await?;
         }
+        Ok(!follows)
+    }
+
+    /// Takes in Cube's list: every item finds its record or is given one, and up to `most` of those that it leaves out are
+    /// asked about. `None` if there is no list.
+    pub(super) async fn take_inventory(
+        self: &Arc<Self>,
+        outages: &Outages,
+        most: usize,
+    ) -> Result<Option<Inventory>, LedgerError> {
         let began = self.ledger.now().await?;
-        let listed = match self.cube.list(&self.cube.own_credential()).await {
-            Ok(listed) => listed,
-            Err(error) => {
-                self.note_listing(Some(&error));
-                tracing::warn!(%error, "no inventory this time");
-                return Ok(());
-            }
-        };
+        let subjects = self.subjects(outages, began).await?;
+        let mut sight = Sight::new(subjects);
+        let listed = self.cube.list_each(&self.cube.own_credential(), |item| sight.take(item)).await;
+        if let Err(error) = listed {
+            self.note_listing(Some(&error));
+            tracing::warn!(%error, "no inventory this time");
+            return Ok(None);
+        }
         self.note_listing(None);
         let rules = self.rules.load_full();
-        let first = !self.ledger.first_import_done().await?;
-        let shown = vanished::shown_by(&listed);
-        let ids: Vec<SandboxId> = listed.iter().map(|item| item.id.clone()).collect();
-        let entries = self.ledger.find_all(&ids).await?;
+        let Sight { mut subjects, shown, by_list, unknown, moved, .. } = sight;
+        for (at, item) in moved {
+            self.ledger.observed(&subjects[at].marker, item.activity(began), began).await?;
+        }
+        let not_charged = self.reconcile(&rules, unknown, began).await?;
+        let ids: Vec<SandboxId> = shown.iter().map(|(id, _)| id.clone()).collect();
         self.ledger.forget_ended(&ids).await?;
-        let rules = &rules;
-        let work = listed.into_iter().zip(entries).map(|(item, entry)| async move {
+        let shown: listing::Shown = shown.into_iter().collect();
+        survey::fill_in(&mut subjects, &by_list);
+        let vanished = survey::vanished(&subjects, &shown, began);
+        let hosts = shown.hosts();
+        let (verdict, by_get, not_shown) = self.judge(shown, vanished, most).await?;
+        let drift = Drift { not_shown, not_charged };
+        self.ledger.refresh_recollection().await?;
+        self.status_mut().last_inventory = Some(began);
+        let shown = by_list.into_iter().map(|(id, item)| (id, item.shown)).chain(by_get).collect();
+        Ok(Some(Inventory { began, subjects, shown, verdict, hosts, drift }))
+    }
+
+    /// Finds the records of items that are not charged, or gives them some. Returns how many had none until now.
+    async fn reconcile(
+        self: &Arc<Self>,
+        rules: &Rules,
+        items: Vec<Listed>,
+        began: UnixMillis,
+    ) -> Result<u64, LedgerError> {
+        let first = !self.ledger.first_import_done().await?;
+        let ids: Vec<SandboxId> = items.iter().map(|item| item.id.clone()).collect();
+        let entries = self.ledger.find_all(&ids).await?;
+        let work = items.into_iter().zip(entries).map(|(item, entry)| async move {
             match entry {
-                Some(entry) => self.compare(&entry, &item, began).await.map(|()| false),
+                Some(entry) => self.compare(&entry, &item, began).await.map(|()| Unknown::Known),
                 None => self.unknown(rules, &item, first, began).await,
             }
         });
-        let foreign: Vec<bool> = stream::iter(work).buffer_unordered(AT_ONCE).try_collect().await?;
-        let foreign = foreign.into_iter().filter(|foreign| *foreign).count();
-        self.foreign.store(u64::try_from(foreign).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let found: Vec<Unknown> = stream::iter(work).buffer_unordered(AT_ONCE).try_collect().await?;
+        let count =
+            |kind| u64::try_from(found.iter().filter(|one| **one == kind).count()).unwrap_or(u64::MAX);
+        self.foreign.store(count(Unknown::Foreign), Ordering::Relaxed);
         if first {
             self.ledger.finish_first_import().await?;
         }
-        self.judge(shown, began, MOST_ASKED).await?;
-        self.ledger.refresh_recollection().await?;
-        self.status_mut().last_inventory = Some(began);
-        Ok(())
+        Ok(count(Unknown::TakenIn))
     }
 
-    /// An item with an entry: the entry follows it, or, if it is dead, the item is looked at closely.
+    /// An item whose entry holds no slot, or came only now: what is dead and shown alive is looked at closely.
     async fn compare(&self, entry: &Entry, item: &Listed, began: UnixMillis) -> Result<(), LedgerError> {
-        match (&entry.state, &item.state) {
-            (State::Live(Activity::Running), SandboxState::Paused) => {
-                self.ledger.observed(&entry.marker, Activity::Paused(began), began).await
-            }
-            (State::Live(Activity::Paused(_)), SandboxState::Running) => {
-                self.ledger.observed(&entry.marker, Activity::Running, began).await
-            }
-            (State::Refused | State::Gone { .. }, _) if buried_before(entry, began) => {
+        match &entry.state {
+            State::Refused | State::Gone { .. } if buried_before(entry, began) => {
                 self.raise(&entry.marker, &item.id).await
             }
             _ => Ok(()),
@@ -110,31 +161,34 @@ impl Tasks {
         Ok(())
     }
 
-    /// An item without an entry. True if it stays foreign.
+    /// An item without an entry.
     async fn unknown(
         self: &Arc<Self>,
         rules: &Rules,
         item: &Listed,
         first: bool,
         began: UnixMillis,
-    ) -> Result<bool, LedgerError> {
+    ) -> Result<Unknown, LedgerError> {
         let whose = self.whose(rules, item);
         if let Whose::Ours(labels) = &whose
             && let Some(entry) = self.ledger.entry(&labels.marker).await?
         {
             self.marked(&entry, item, began).await?;
-            return Ok(false);
+            return Ok(Unknown::Known);
         }
         let unmarked = if first { Origin::Imported } else { Origin::Round };
-        let Some(import) = adopted(rules, whose, item, unmarked, began) else { return Ok(true) };
+        let Some(import) = adopted(rules, whose, item, unmarked, began) else { return Ok(Unknown::Foreign) };
         let origin = import.origin;
         if self.ledger.import(&import).await? == Imported::Yes {
-            self.metrics.reconciled(Reconciled::Imported);
+            self.metrics.reconciled(taken_in(&import));
             if origin == Origin::Round {
-                tracing::warn!(sandbox_id = %item.id, "a sandbox was made round the warden");
+                let id = Some(item.id.to_string());
+                let bucket = Some(import.bucket.to_string());
+                let event = Event { sandbox_id: id, bucket, ..because("it appeared without our marks") };
+                self.event(EventKind::Round, &event);
             }
         }
-        Ok(false)
+        Ok(Unknown::TakenIn)
     }
 
     /// An item without a record whose marker has an entry: it is that entry's only if the entry knows no other sandbox.
@@ -163,7 +217,7 @@ impl Tasks {
         let Some(labels) = labels else { return Ok(()) };
         let import = import(item, labels.bucket, labels.owner, None, Origin::Round, began);
         if self.ledger.import(&import).await? == Imported::Yes {
-            self.metrics.reconciled(Reconciled::Imported);
+            self.metrics.reconciled(taken_in(&import));
             tracing::warn!(sandbox_id = %item.id, marker = %labels.marker, "a sandbox carries the marker of another");
         }
         Ok(())
@@ -175,6 +229,15 @@ impl Tasks {
             Some(_) => Whose::Foreign,
             None => Whose::Unmarked,
         }
+    }
+}
+
+/// How an import is counted.
+fn taken_in(import: &Import) -> Reconciled {
+    match (import.origin, &import.marker) {
+        (Origin::Round, _) => Reconciled::Round,
+        (_, Some(_)) => Reconciled::Unrecorded,
+        (_, None) => Reconciled::Imported,
     }
 }
 
@@ -228,10 +291,7 @@ fn import(
         bucket,
         owner,
         template: item.template_id.clone().unwrap_or_default(),
-        shape: Shape {
-            cpu_milli: u64::from(item.cpu_count.unwrap_or(0)) * 1000,
-            memory_mib: item.memory_mb.unwrap_or(0),
-        },
+        shape: survey::shape(item),
         activity: if paused { Activity::Paused(now) } else { Activity::Running },
         origin,
         deadline: item.end_at,

@@ -2,6 +2,7 @@
 //!
 //! Must stay true: a tick that fails changes nothing it cannot prove and is called again; tasks never prolong a life.
 
+mod collector;
 mod decisions;
 mod driver;
 mod due;
@@ -9,7 +10,9 @@ mod inventory;
 mod rebuild;
 mod search;
 pub mod settings;
+mod survey;
 mod vanished;
+pub mod webhook;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -17,15 +20,22 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 
+use crate::cube::activity::ActivitySource;
 use crate::cube::api::LabelNames;
 use crate::cube::client::Client;
 use crate::deeds::Deeds;
 use crate::ids::Bucket;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Remembered};
+use crate::rules::policy::Policies;
 use crate::telemetry::Metrics;
+use crate::telemetry::events::Events;
 use crate::time::Clock;
 
+pub use collector::{Cycle, View};
 pub use driver::Status;
+
+/// A backlog of kills is worked off with at most this many at once; the rest keep their appointments.
+const MOST_KILLS: usize = 32;
 
 /// Whose the sandboxes are that have no record and none of our labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +66,8 @@ pub struct Rules {
     pub labels: LabelNames,
     /// Whether condemned sandboxes are killed.
     pub kills: Kills,
+    /// What each bucket does with what nobody needs.
+    pub policies: Policies,
 }
 
 /// What the tasks are wired to.
@@ -69,6 +81,10 @@ pub struct Wiring {
     pub deeds: Arc<Deeds>,
     /// Counters.
     pub metrics: Arc<Metrics>,
+    /// Who tells which sandboxes are in use, if anybody does.
+    pub activity: Option<ActivitySource>,
+    /// Where operators are told of what happens.
+    pub events: Events,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
@@ -88,6 +104,12 @@ pub struct Tasks {
     /// Records that could not be read and were reported: once is enough.
     reported: Mutex<HashSet<String>>,
     listings: Mutex<vanished::Listings>,
+    /// What the collector knows, as it was last written; `None`: to be read.
+    remembered: tokio::sync::Mutex<Option<Remembered>>,
+    notes: tokio::sync::Mutex<collector::Notes>,
+    view: Mutex<View>,
+    activity: Option<ActivitySource>,
+    events: Events,
 }
 
 impl std::fmt::Debug for Tasks {
@@ -112,6 +134,11 @@ impl Tasks {
             left_over: AtomicUsize::default(),
             reported: Mutex::default(),
             listings: Mutex::default(),
+            remembered: tokio::sync::Mutex::default(),
+            notes: tokio::sync::Mutex::default(),
+            view: Mutex::default(),
+            activity: wiring.activity,
+            events: wiring.events,
         }
     }
 

@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Tasks, vanished};
+use super::{Tasks, survey, vanished};
 use crate::cube::api::{Labels, Listed};
 use crate::ids::Marker;
 use crate::ledger::LedgerError;
+use crate::rules::collector::outage::Outages;
 use crate::rules::entry::{Birth, Entry, State};
 use crate::telemetry::Reconciled;
 use crate::time::UnixMillis;
@@ -38,7 +39,9 @@ impl Tasks {
         if missing.is_empty() {
             return Ok(());
         }
-        let trust = self.judge(vanished::shown_by(&listed), began, SAMPLE).await?;
+        let shown = vanished::shown_by(&listed);
+        let vanished = survey::vanished(&self.subjects(&Outages::default(), began).await?, &shown, began);
+        let (trust, ..) = self.judge(shown, vanished, SAMPLE).await?;
         let (counts, early): (Vec<Entry>, Vec<Entry>) = missing.into_iter().partition(|entry| {
             trust.is_trusted() && entry.dispatched.is_none_or(|dispatched| dispatched <= began)
         });

@@ -2,7 +2,12 @@
 //!
 //! Plain values; `config` reads and checks them.
 
+use std::fmt;
 use std::time::Duration;
+
+use http::Uri;
+
+pub use crate::rules::collector::report::Prices;
 
 /// Everything that the tasks go by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +20,21 @@ pub struct Settings {
     pub deletes: Deletes,
     /// How much of the decision log is kept.
     pub decisions: Decisions,
+}
+
+/// Who is told of what happens.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// Where events are posted.
+    pub url: Uri,
+    /// The key of their signature, if they are signed.
+    pub secret: Option<String>,
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook").field("url", &self.url).finish_non_exhaustive()
+    }
 }
 
 /// The collector's times and caps.
@@ -40,6 +60,12 @@ pub struct Collector {
     pub listing_drop_percent: u32,
     /// Kills in one cycle, at most.
     pub max_kills_per_cycle: u32,
+    /// Of these, in one bucket.
+    pub max_kills_per_bucket: u32,
+    /// What an hour costs.
+    pub prices: Prices,
+    /// Who is told of what happens.
+    pub webhook: Option<Webhook>,
 }
 
 /// The reconciler's times.

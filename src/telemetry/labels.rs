@@ -108,8 +108,12 @@ labels!(
         NeverCame = "never_came",
         /// A sandbox past its deadline was gone.
         Ended = "ended",
-        /// A sandbox without a record was taken into the ledger.
+        /// What was there before the warden was taken into the ledger.
         Imported = "imported",
+        /// What was made round the warden was taken into the ledger.
+        Round = "round",
+        /// What the ledger once knew (it carries its labels) and knew no more was taken in again.
+        Unrecorded = "unrecorded",
     }
 );
 labels!(
@@ -151,6 +155,114 @@ labels!(
         Killing = "killing",
         /// It cannot be ended.
         Quarantined = "quarantined",
+    }
+);
+labels!(
+    /// What an operator is told of.
+    EventKind {
+        /// It ends in the next cycle unless something changes.
+        AboutToEnd = "about_to_be_collected",
+        /// The collector condemned it.
+        Collected = "collected",
+        /// Nothing keeps it, and its bucket's policy does not end it.
+        KeptRootless = "kept_though_rootless",
+        /// It cannot be ended.
+        Quarantined = "quarantined",
+        /// The list leaves out what a GET finds.
+        ListLies = "list_lies",
+        /// Another ledger's or nobody's sandboxes came or went.
+        Foreign = "foreign",
+        /// It was made round the warden.
+        Round = "changed_round_the_warden",
+    }
+);
+
+impl EventKind {
+    /// What happened, in a sentence.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::AboutToEnd => "a sandbox will be collected in the next cycle unless something changes",
+            Self::Collected => "a sandbox was collected",
+            Self::KeptRootless => "sandboxes that nothing keeps are kept by their bucket's policy",
+            Self::Quarantined => "a condemned sandbox cannot be ended: it is still charged",
+            Self::ListLies => "Cube's list leaves out sandboxes that exist",
+            Self::Foreign => "the number of sandboxes that are not this ledger's has changed",
+            Self::Round => "a sandbox was made round the warden",
+        }
+    }
+}
+
+labels!(
+    /// Why the collector ended something.
+    CollectReason {
+        /// Paused for longer than its bucket keeps such.
+        Retention = "retention",
+        /// Its holder was silent for too long.
+        LeaseLapsed = "lease_lapsed",
+        /// Overdue and known to be idle.
+        OverdueIdle = "overdue_idle",
+        /// Beyond its bucket's longest idle time.
+        MaxIdle = "max_idle",
+        /// Beyond its bucket's longest life.
+        MaxAge = "max_age",
+    }
+);
+labels!(
+    /// What a zombie is doing.
+    ZombieState {
+        /// It runs.
+        Running = "running",
+        /// It is paused.
+        Paused = "paused",
+        /// It cannot be ended.
+        Quarantined = "quarantined",
+    }
+);
+labels!(
+    /// For how long something has been a zombie.
+    AgeClass {
+        /// Less than an hour.
+        Minutes = "minutes",
+        /// Less than a day.
+        Hours = "hours",
+        /// Less than a week.
+        Days = "days",
+        /// Longer.
+        Weeks = "weeks",
+    }
+);
+labels!(
+    /// What was thought of Cube's list.
+    ListVerdict {
+        /// It is believed.
+        Trusted = "trusted",
+        /// It may leave out what exists.
+        Suspect = "suspect",
+        /// It does.
+        Lies = "lies",
+        /// There was none.
+        Unavailable = "unavailable",
+    }
+);
+labels!(
+    /// Where ledger and Cube differ.
+    DriftKind {
+        /// The ledger charges what Cube's list does not show, and it is not proven gone.
+        NotShown = "charged_not_shown",
+        /// Cube showed what the ledger did not charge until now.
+        NotCharged = "shown_not_charged",
+    }
+);
+labels!(
+    /// What became of an event for the webhook.
+    Delivery {
+        /// It was taken.
+        Delivered = "delivered",
+        /// It was not, after every try.
+        Failed = "failed",
+        /// The queue was full.
+        Lost = "lost",
     }
 );
 labels!(

@@ -4,18 +4,19 @@
 //! configuration does not name counts as `other`); no metric lives outside of [`Metrics`]. Counting costs one read lock
 //! and one hash. What the ledger knows is not counted here: it is read when somebody asks.
 
+mod cycle;
+mod make;
+
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use prometheus::core::Collector;
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
-};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder};
 
+mod ledger;
 mod writes;
 
+pub use ledger::{BucketGauges, LedgerGauges};
 pub use writes::WriteGauges;
 
 use super::labels::{
@@ -24,46 +25,12 @@ use super::labels::{
 use crate::ids::OTHER;
 use crate::verdict::Reason;
 
+use make::Make as _;
+
+pub use cycle::CycleGauges;
+
 /// Methods that have a series of their own.
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", OTHER];
-/// Seconds: Cube answers reads in milliseconds, creates in tenths, and gives up after half a minute or four.
-const LATENCIES: [f64; 14] =
-    [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0, 15.0, 35.0, 130.0];
-
-/// Makes a metric of one type.
-trait Make: Collector + Clone + Sized + 'static {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self>;
-}
-
-impl Make for IntCounter {
-    fn make(name: &str, help: &str, _: &[&str]) -> prometheus::Result<Self> {
-        Self::new(name, help)
-    }
-}
-
-impl Make for IntGauge {
-    fn make(name: &str, help: &str, _: &[&str]) -> prometheus::Result<Self> {
-        Self::new(name, help)
-    }
-}
-
-impl Make for IntCounterVec {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
-        Self::new(Opts::new(name, help), labels)
-    }
-}
-
-impl Make for IntGaugeVec {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
-        Self::new(Opts::new(name, help), labels)
-    }
-}
-
-impl Make for HistogramVec {
-    fn make(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
-        Self::new(HistogramOpts::new(name, help).buckets(LATENCIES.to_vec()), labels)
-    }
-}
 
 /// Declares the struct of all metrics: a field `x` is the metric `cubewarden_x`, its doc comment the help text.
 macro_rules! metrics {
@@ -140,6 +107,28 @@ metrics! {
     paused: IntGaugeVec ["bucket"],
     /// Sandboxes on this Cube that are another ledger's or nobody's.
     foreign_sandboxes: IntGauge [],
+    /// Sandboxes that nothing keeps, as the last cycle of this warden's collector found them.
+    zombies: IntGaugeVec ["bucket", "state", "age"],
+    /// For how long nothing has kept the oldest of them.
+    oldest_zombie_seconds: IntGaugeVec ["bucket"],
+    /// Thousandths of processors of what is kept though nothing keeps it.
+    kept_millicpu: IntGaugeVec ["bucket"],
+    /// Memory of what is kept though nothing keeps it, in MiB.
+    kept_memory_mebibytes: IntGaugeVec ["bucket"],
+    /// Where ledger and Cube differ; healthy is zero.
+    drift: IntGaugeVec ["kind"],
+    /// Sandboxes that the collector condemned, by reason.
+    collected_total: IntCounterVec ["reason"],
+    /// 1 for what was last thought of Cube's list.
+    listing_verdict: IntGaugeVec ["verdict"],
+    /// Time that one cycle of the collector took.
+    collector_cycle_seconds: HistogramVec [],
+    /// 1 if this warden leads the collector of its Cube.
+    collector_leader: IntGauge [],
+    /// What operators were told of.
+    events_total: IntCounterVec ["event"],
+    /// Events for the webhook, by what became of them.
+    webhook_deliveries_total: IntCounterVec ["result"],
     /// The breaker of creates and that of deletes: 0 closed, 1 half-open, 2 open.
     breaker_state: IntGaugeVec ["path"],
     /// How often a breaker opened, probed, or closed.
@@ -169,28 +158,6 @@ pub struct Names<'a> {
     pub calls: &'a [&'static str],
     /// Mends.
     pub mends: &'a [&'static str],
-}
-
-/// What the ledger knew at a scrape.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LedgerGauges {
-    /// By label; buckets of one label are added up, and one that is missing has nothing, not even a limit.
-    pub buckets: Vec<BucketGauges>,
-    /// Sandboxes that are another ledger's or nobody's.
-    pub foreign: u64,
-}
-
-/// What the ledger knew of one bucket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BucketGauges {
-    /// The bucket's label.
-    pub label: String,
-    /// Its limit; `None` for none.
-    pub limit: Option<u32>,
-    /// Entries by state; a state that is missing has none.
-    pub entries: Vec<(EntryState, u64)>,
-    /// Live entries that are paused.
-    pub paused: u64,
 }
 
 /// A create waits for a slot for as long as this lives, however it ends.
@@ -226,6 +193,7 @@ impl Metrics {
         begin(&metrics.reconciled_total, Reconciled::ALL.iter().map(|result| [result.name()]));
         begin(&metrics.ledger_rebuilt_entries_total, Rebuilt::ALL.iter().map(|source| [source.name()]));
         begin(&metrics.decisions_total, Decision::ALL.iter().map(|decision| [decision.name()]));
+        metrics.begin_cycle();
         begin(&metrics.lease_events_total, LeaseEvent::ALL.iter().map(|event| [event.name()]));
         metrics.begin_writes();
         metrics.name_buckets(buckets.into_iter().chain([OTHER]));
@@ -250,6 +218,7 @@ impl Metrics {
             for state in EntryState::ALL {
                 let _at_zero = self.entries.with_label_values(&[label, state.name()]);
             }
+            self.begin_zombies(label);
             self.buckets.write().unwrap_or_else(PoisonError::into_inner).insert(label.to_owned());
         }
     }
@@ -323,35 +292,6 @@ impl Metrics {
         self.decisions_total.with_label_values(&[decision.name()]).inc();
     }
 
-    /// Whether the ledger is not whole.
-    pub fn ledger_lost(&self, lost: bool) {
-        self.ledger_lost.set(i64::from(lost));
-    }
-
-    /// Whether wardens run with different limits; true if that has changed.
-    #[must_use]
-    pub fn limits_disagree(&self, disagree: bool) -> bool {
-        let changed = self.limits_disagree.get() != i64::from(disagree);
-        self.limits_disagree.set(i64::from(disagree));
-        changed
-    }
-
-    /// A lost ledger is whole again.
-    pub fn rebuilt(&self) {
-        self.ledger_rebuilds_total.inc();
-    }
-
-    /// So many slots are held beyond limits after a rebuild.
-    pub fn rebuilt_over_limit(&self, slots: u64) {
-        self.ledger_rebuilt_over_limit.set(signed(slots));
-    }
-
-    /// So many entries were brought back.
-    pub fn gave(&self, source: Rebuilt, entries: usize) {
-        let counter = self.ledger_rebuilt_entries_total.with_label_values(&[source.name()]);
-        counter.inc_by(u64::try_from(entries).unwrap_or(u64::MAX));
-    }
-
     /// Something happened to a lease.
     pub fn leased(&self, event: LeaseEvent) {
         self.lease_events_total.with_label_values(&[event.name()]).inc();
@@ -371,24 +311,6 @@ impl Metrics {
         }
         // It can fail only for a family without a series, and every family has one from the start.
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
-    }
-
-    /// A bucket that the ledger does not mention any more has nothing.
-    fn set(&self, gauges: &LedgerGauges) {
-        let labels = self.buckets.read().unwrap_or_else(PoisonError::into_inner).clone();
-        for label in &labels {
-            let of_label = || gauges.buckets.iter().filter(|bucket| self.closed(&bucket.label) == label);
-            let limits: Option<u64> = of_label().map(|bucket| bucket.limit.map(u64::from)).sum();
-            let limit = limits.filter(|_| of_label().next().is_some());
-            self.bucket_limit.with_label_values(&[label]).set(limit.map_or(-1, signed));
-            self.paused.with_label_values(&[label]).set(signed(of_label().map(|bucket| bucket.paused).sum()));
-            for state in EntryState::ALL {
-                let entries = of_label().flat_map(|bucket| &bucket.entries);
-                let of_state = entries.filter(|entry| entry.0 == *state).map(|entry| entry.1).sum();
-                self.entries.with_label_values(&[label.as_str(), state.name()]).set(signed(of_state));
-            }
-        }
-        self.foreign_sandboxes.set(signed(gauges.foreign));
     }
 
     /// The label itself if the configuration knows it, else `other`.

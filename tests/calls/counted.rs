@@ -12,6 +12,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A create that lives for a minute.
 const SHORT: &str = r#"{"templateID":"tpl-000000000000000000000001","timeout":60}"#;
 
+/// A marker of ours that no record has.
+const MARKER: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
 fn reconciled(stage: &Stage, result: &str) -> u64 {
     stage.metric(&format!(r#"cubewarden_reconciled_total{{result="{result}"}}"#))
 }
@@ -43,7 +46,7 @@ async fn what_the_reconciler_settles_is_counted_by_what_it_came_to() {
     stage.cube.fault(Fault::Reset { done: false }.on(Kind::Create).times(1));
     assert_eq!(stage.warden.caller().post("/sandboxes", BODY).await.status, 504);
     stage.warden.caller().create(SHORT).await;
-    for wait in [0, 5, 5, 594] {
+    for wait in [80, 5, 5, 510] {
         stage.skip(wait * SECOND);
         stage.due().await;
     }
@@ -53,6 +56,16 @@ async fn what_the_reconciler_settles_is_counted_by_what_it_came_to() {
     stage.cube.seed_sandboxes(1, &[].into());
     stage.inventory().await;
     assert_eq!(reconciled(&stage, "imported"), 1);
+    stage.cube.seed_sandboxes(1, &[].into());
+    stage.inventory().await;
+    let ours = [("namespace", "default"), ("env", "dev"), ("owner_id", "default.dev.p.r")];
+    let carried = [("managed_by", "cubewarden"), ("cw_marker", MARKER)];
+    let ledger = stage.warden.warden.ledger.id();
+    let labels = ours.into_iter().chain(carried).chain([("cw_ledger", ledger.as_str())]);
+    stage.cube.seed_sandboxes(1, &labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect());
+    stage.inventory().await;
+    let counted = ["imported", "round", "unrecorded"].map(|result| reconciled(&stage, result));
+    assert_eq!(counted, [1, 1, 1]);
 }
 
 #[tokio::test]

@@ -218,34 +218,12 @@ fn what_this_version_does_not_have_is_refused_and_not_ignored() {
         r#"upstream.url = "https://cube": this version reaches Cube by http only; wanted http://"#,
     );
     check(
-        "[upstream]\nactivity = \"cubeproxy\"",
-        r#"upstream.activity = "cubeproxy": this version asks nobody whether a running sandbox is in use; wanted "none""#,
+        "[upstream]\nactivity = \"cubeproxy\"\nactivity_urls = []",
+        r#"upstream.activity = "cubeproxy" and upstream.activity_urls = []: somebody must be asked: give the admin address of each CubeProxy"#,
     );
     let unusable =
         with_env("[bucket_defaults]\nreuse = true\nunproven_delete = \"refuse\"", &[]).unwrap_err();
     assert!(unusable.contains("wanted ids = \"qualified\" or unproven_delete = \"defer\""), "{unusable}");
-}
-
-#[test]
-fn what_waits_for_a_later_version_is_told_once_for_each_value_and_defaults_are_not_told() {
-    let told = |text: &str| with_env(text, &[]).unwrap().unheeded();
-    let waits = |what: &str, for_what: &str| {
-        format!("{what} takes effect with {for_what}, which this version does not have yet")
-    };
-    let set = "[collector]\ncycle = \"50s\"\nnewborn_grace = \"170s\"\nconfirmations = 3\n\
-               [bucket_defaults]\nlimit = 3\nids = \"qualified\"\nunproven_delete = \"refuse\"\ntemplate = \"t\"\n\
-               [env_defaults.prod]\nretention = \"24h\"\n\
-               [[bucket]]\nnamespace = \"a.b\"\nenv = \"prod\"\nretention = \"0s\"\nlight_template = \"l\"\n";
-    let mut expected = [
-        waits("collector.confirmations = 3", "the collector"),
-        waits("env_defaults.prod.retention = \"24h\"", "the collector"),
-    ];
-    let mut said = told(set);
-    said.sort();
-    expected.sort();
-    assert_eq!(said, expected);
-    assert!(told("").is_empty());
-    assert!(told(include_str!("../../config/cubewarden.toml")).is_empty());
 }
 
 #[test]

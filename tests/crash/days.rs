@@ -4,7 +4,7 @@
 //! has its owner (I2, I4), and never more than the limit is alive or on its way (I3). At nightfall everything comes to rest: slots =
 //! entries = sandboxes. Same seed, same day.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -14,11 +14,29 @@ use super::world::{Call, TEMPLATE, World};
 use crate::cube::Profile;
 use crate::cube::ask::Kind;
 use crate::cube::faults::{Fault, Rule};
+use crate::cube::model::State;
 
 const DAYS: u64 = 8;
 const STEPS: usize = 25;
 const LIMIT: usize = 4;
 const CONFIG: &str = "[bucket_defaults]\nlimit = 4\n[admission]\nwait = \"2s\"\n[adopt]\nbucket = \"none\"\n";
+
+/// The same with a collector that ends what has been paused for four minutes.
+const COLLECTED: &str = "[bucket_defaults]\nlimit = 4\nretention = \"4m\"\n[admission]\nwait = \"2s\"\n\
+                         [adopt]\nbucket = \"none\"\n[collector]\ncycle = \"50s\"\nnewborn_grace = \"60s\"\n";
+const RETENTION: Duration = Duration::from_secs(240);
+/// Steps of a collected day, a minute each and more.
+const COLLECTED_STEPS: usize = 80;
+const COLLECTED_DAYS: u64 = 6;
+
+/// What kind of day it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DayKind {
+    /// Nothing is ended but by its client.
+    Plain,
+    /// A cycle of the collector with each step.
+    Collected,
+}
 
 /// What a client waits for.
 enum Wants {
@@ -37,27 +55,47 @@ struct Day {
     told: BTreeSet<String>,
     /// Their end was asked for, or comes by itself.
     ended: BTreeSet<String>,
+    kind: DayKind,
+    /// Since when Cube has had each sandbox paused without a break.
+    paused: BTreeMap<String, UnixMillis>,
+    /// How many the collector ended.
+    collected: usize,
+    /// How many requests Cube had seen before this step.
+    seen: usize,
     story: String,
 }
 
 /// The story of the day; the same for the same seed.
 fn live(seed: u64) -> String {
+    day(seed, DayKind::Plain).story
+}
+
+fn day(seed: u64, kind: DayKind) -> Day {
+    let (config, steps) = match kind {
+        DayKind::Plain => (CONFIG, STEPS),
+        DayKind::Collected => (COLLECTED, COLLECTED_STEPS),
+    };
     let profile = Profile::ALL[usize::try_from(seed % 3).unwrap()];
     let mut day = Day {
         seed,
-        world: World::in_memory(profile, CONFIG, seed),
+        world: World::in_memory(profile, config, seed),
         chance: Chance::seeded(seed),
         calls: Vec::new(),
         told: BTreeSet::new(),
         ended: BTreeSet::new(),
+        kind,
+        paused: BTreeMap::new(),
+        collected: 0,
+        seen: 0,
         story: String::new(),
     };
-    for step in 0..STEPS {
+    for step in 0..steps {
         day.step(step);
+        day.allow_collected();
         day.check();
     }
     day.nightfall();
-    day.story
+    day
 }
 
 impl Day {
@@ -78,6 +116,10 @@ impl Day {
         if self.world.is_dead() || !self.world.is_up() {
             self.power_cut();
         }
+        if self.kind == DayKind::Collected {
+            self.world.advance(Duration::from_secs(60));
+        }
+        self.note_paused();
         let what = match self.below(20) {
             0..=5 => self.create(),
             6..=8 => self.delete(),
@@ -97,11 +139,15 @@ impl Day {
             }
         };
         self.world.settle();
+        self.note_paused();
         if self.world.is_up() && !self.world.is_dead() {
             self.world.tick_due();
-            if step.is_multiple_of(4) {
+            if self.kind == DayKind::Collected {
+                self.world.tick_collector();
+            } else if step.is_multiple_of(4) {
                 self.world.tick_inventory();
             }
+            self.world.settle();
         }
         self.hear();
         let (alive, held) = (self.world.alive().len(), self.world.cube.held());
@@ -110,10 +156,12 @@ impl Day {
     }
 
     fn create(&mut self) -> String {
-        let body = format!(
-            r#"{{"templateID":"{TEMPLATE}","timeout":1000000,"metadata":{{"n":"{}"}}}}"#,
-            self.below(9)
-        );
+        // What never ends is never anybody's to collect.
+        let life = match self.kind {
+            DayKind::Plain => r#""timeout":1000000"#,
+            DayKind::Collected => r#""timeout":60,"lifecycle":{"onTimeout":"pause"}"#,
+        };
+        let body = format!(r#"{{"templateID":"{TEMPLATE}",{life},"metadata":{{"n":"{}"}}}}"#, self.below(9));
         let key = self.below(6);
         let client = match key {
             0..=1 => self.world.client().with("idempotency-key", &format!("{key}")),
@@ -140,7 +188,12 @@ impl Day {
             ("resume", r#"{"timeout":1000000}"#),
             ("timeout", r#"{"timeout":1000000}"#),
         ][usize::try_from(self.below(4)).unwrap()];
-        let call = self.world.call("POST", &format!("/sandboxes/{id}/{verb}"), body);
+        // Where somebody collects, half of all calls give it something to do.
+        let pauses = self.kind == DayKind::Collected && self.below(2) == 0;
+        let (verb, body) = if pauses { ("pause", "") } else { (verb, body) };
+        let body =
+            if self.kind == DayKind::Collected { body.replace("1000000", "60") } else { body.to_owned() };
+        let call = self.world.call("POST", &format!("/sandboxes/{id}/{verb}"), &body);
         self.calls.push((Wants::Else, call));
         verb.to_owned()
     }
@@ -203,12 +256,45 @@ impl Day {
     fn jump(&mut self) -> String {
         let seconds = [1, 30, 70, 200, 700][usize::try_from(self.below(5)).unwrap()];
         if self.below(5) == 0 {
-            let back = self.world.clock.now().0 - 20_000;
-            self.world.clock.set(UnixMillis(back));
+            let back = Duration::from_secs(20);
+            self.world.clock.set(self.world.clock.now().minus(back));
+            // Whoever was paused has been so for as long as before.
+            self.paused.values_mut().for_each(|since| *since = since.minus(back));
             return "the clock steps back".to_owned();
         }
         self.world.advance(Duration::from_secs(seconds));
         format!("{seconds} seconds")
+    }
+
+    /// Since when what is paused has been so, as Cube itself knows.
+    fn note_paused(&mut self) {
+        let (now, alive) = (self.world.clock.now(), self.world.cube.alive());
+        let paused = alive.into_iter().filter(|one| one.state == State::Paused);
+        let paused: BTreeSet<String> = paused.map(|one| one.id).collect();
+        self.paused.retain(|id, _| paused.contains(id));
+        for id in paused {
+            self.paused.entry(id).or_insert(now);
+        }
+    }
+
+    /// Whoever has been paused for as long as its bucket keeps such may be gone; nobody else who was not ended.
+    fn allow_collected(&mut self) {
+        if self.kind == DayKind::Plain {
+            return;
+        }
+        let now = self.world.clock.now();
+        // Once a DELETE of it went out, whatever came of that.
+        let requests = self.world.cube.requests();
+        let of_step = &requests[self.seen.min(requests.len())..];
+        for (at, seen) in of_step.iter().enumerate().filter(|(_, seen)| seen.head.method == "DELETE") {
+            let id = seen.head.target.strip_prefix("/sandboxes/").unwrap_or_default();
+            let paused = self.paused.get(id).map(|since| now.since(*since));
+            let touched = of_step[..at].iter().any(|before| touches(before, id));
+            if paused.is_some_and(|paused| paused >= RETENTION) && !touched {
+                self.collected += usize::from(self.ended.insert(id.to_owned()));
+            }
+        }
+        self.seen = requests.len();
     }
 
     /// Takes in what has been answered.
@@ -238,7 +324,10 @@ impl Day {
             let wanted = !self.told.contains(id) || self.ended.contains(id);
             assert!(
                 seen.head.method != "DELETE" || wanted,
-                "I1: {id} was deleted and nobody wanted it: {name}"
+                "I1: {id} was deleted and nobody wanted it (paused since {:?}, now {:?}; its last calls {:?}): {name}",
+                self.paused.get(id),
+                self.world.clock.now(),
+                self.last_calls(id)
             );
         }
         for id in self.told.difference(&self.ended) {
@@ -247,6 +336,15 @@ impl Day {
         if self.world.is_up() && !self.world.is_dead() {
             self.world.check_counted(&name);
         }
+    }
+
+    /// What Cube was last asked about one sandbox, for whoever reads a broken law.
+    fn last_calls(&self, id: &str) -> Vec<String> {
+        let requests = self.world.cube.requests();
+        let of_it = requests.iter().filter(|seen| seen.head.target.contains(id));
+        let lines: Vec<String> =
+            of_it.map(|seen| format!("{} {}", seen.head.method, seen.head.target)).collect();
+        lines[lines.len().saturating_sub(12)..].to_vec()
     }
 
     fn nightfall(&mut self) {
@@ -261,6 +359,7 @@ impl Day {
             self.world.reconcile();
         }
         self.hear();
+        self.allow_collected();
         self.check();
         self.world.check_settled(&self.name());
     }
@@ -274,6 +373,41 @@ fn eight_days_break_no_law() {
             std::panic::resume_unwind(panic)
         });
     }
+}
+
+/// A client's own call on a sandbox (the warden wakes what it may end, on old Cubes).
+fn touches(seen: &crate::cube::server::Seen, id: &str) -> bool {
+    let own = seen.head.headers.iter().any(|(_, value)| value.starts_with("cubewarden/"));
+    seen.head.method == "POST" && !own && seen.head.target.starts_with(&format!("/sandboxes/{id}/"))
+}
+
+/// Every law through `days` days with a collector; how many it ended, of how many steps.
+fn collected_days(seeds: std::ops::Range<u64>) -> usize {
+    let mut collected = 0;
+    for seed in seeds.clone() {
+        let day = std::panic::catch_unwind(|| day(seed, DayKind::Collected)).unwrap_or_else(|panic| {
+            eprintln!("the collected day of seed {seed} broke a law");
+            std::panic::resume_unwind(panic)
+        });
+        collected += day.collected;
+    }
+    let days = seeds.end - seeds.start;
+    println!("{days} days, {} steps, {collected} collected, no law broken", days * COLLECTED_STEPS as u64);
+    collected
+}
+
+#[test]
+fn days_with_a_collector_end_nobody_who_was_not_paused_for_as_long_as_is_allowed() {
+    assert!(collected_days(0..COLLECTED_DAYS) > 0, "the collector had something to do");
+}
+
+/// `./dev simulate [DAYS] [FIRST SEED]`: as many days as somebody has patience for.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "whoever runs the long form says how long")]
+fn as_many_days_as_are_asked_for() {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (days, first) = (number("SIMULATED_DAYS").unwrap_or(1), number("SIMULATED_FROM").unwrap_or(100));
+    collected_days(first..first + days);
 }
 
 /// Paste a seed here.

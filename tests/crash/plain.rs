@@ -32,11 +32,18 @@ pub(crate) struct Plain {
     clock: ManualClock,
     content: Mutex<Content>,
     changes: watch::Sender<u64>,
+    sharing: Sharing,
 }
 
 impl Plain {
     pub(crate) fn new(clock: ManualClock) -> Self {
-        Self { clock, content: Mutex::default(), changes: watch::Sender::new(0) }
+        let (content, changes, sharing) = (Mutex::default(), watch::Sender::new(0), Sharing::OneProcess);
+        Self { clock, content, changes, sharing }
+    }
+
+    /// One that several wardens may share.
+    pub(crate) fn shared(clock: ManualClock) -> Self {
+        Self { sharing: Sharing::SeveralProcesses, ..Self::new(clock) }
     }
 }
 
@@ -179,6 +186,6 @@ impl Store for Plain {
     }
 
     fn sharing(&self) -> Sharing {
-        Sharing::OneProcess
+        self.sharing
     }
 }

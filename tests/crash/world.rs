@@ -295,6 +295,14 @@ impl World {
         self.tick("inventory", async move { tasks.tick_inventory().await.unwrap() });
     }
 
+    /// One cycle of the collector.
+    pub(super) fn tick_collector(&mut self) {
+        let tasks = Arc::clone(&self.warden().warden.tasks);
+        self.tick("inventory", async move {
+            let _cycle = tasks.tick_collector().await.unwrap();
+        });
+    }
+
     fn tick(&mut self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         let inside = self.inside.as_ref().unwrap();
         if let Some(last) = self.ticks.remove(name) {

@@ -19,6 +19,7 @@
 //! GET    /high-water?key=value   the most ever alive or on their way, of those with these labels
 //! POST   /forget                 all state is lost
 //! POST   /restart  /stop  /start the API's listener; the side door stays
+//! GET    /admin/last_active?since=ms   what CubeProxy's own admin listener answers, to who shows its token
 //! ```
 
 use std::collections::BTreeMap;
@@ -67,6 +68,7 @@ fn router(handle: Handle) -> Router {
         .route("/restart", post(restart))
         .route("/stop", post(stop))
         .route("/start", post(start))
+        .route("/admin/last_active", get(last_active))
         .with_state(handle)
 }
 
@@ -211,6 +213,27 @@ async fn high_water(State(sim): Sim, Query(wanted): Query<Labels>) -> Json<usize
     let wanted: Vec<(&str, &str)> =
         wanted.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     Json(sim.high_water(&wanted))
+}
+
+/// What `X-Cube-Admin-Token` must be.
+pub(crate) const ADMIN_TOKEN: &str = "token-of-cubeproxy";
+
+#[derive(Deserialize)]
+struct Since {
+    #[serde(default)]
+    since: u64,
+}
+
+async fn last_active(
+    State(sim): Sim,
+    Query(Since { since }): Query<Since>,
+    headers: http::HeaderMap,
+) -> Result<Json<Value>, StatusCode> {
+    if headers.get("x-cube-admin-token").is_none_or(|token| token != ADMIN_TOKEN) {
+        return Err(StatusCode::FORBIDDEN);
+    }
+    let entries = sim.last_active(since);
+    Ok(Json(json!({ "now": sim.now(), "since": since, "count": entries.len(), "entries": entries })))
 }
 
 async fn forget(State(sim): Sim) -> StatusCode {

@@ -17,7 +17,7 @@
 //! What is modelled by its answer only: network rules, rollback (the state is not rewound), env variables, host mounts, `backend`
 //! and `distributionScope`. There is no data plane: traffic is something a test says.
 
-mod admin;
+pub(crate) mod admin;
 pub(crate) mod answer;
 pub(crate) mod ask;
 mod builder;
@@ -29,7 +29,7 @@ mod layers;
 pub(crate) mod model;
 mod profile;
 mod routes;
-mod server;
+pub(crate) mod server;
 mod sim;
 mod wire;
 mod write_path;

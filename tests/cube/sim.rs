@@ -257,6 +257,18 @@ impl Handle {
         traffic
     }
 
+    /// What `CubeProxy` remembers of traffic, in Unix milliseconds.
+    pub(crate) fn last_active(&self, since: u64) -> BTreeMap<String, u64> {
+        let cube = self.0.shared.cube();
+        let spoken = cube.sandboxes().filter_map(|one| Some((one.id.clone(), one.spoken_to?.0)));
+        spoken.filter(|(_, at)| *at > since).collect()
+    }
+
+    /// The present, as the simulator's clock has it.
+    pub(crate) fn now(&self) -> u64 {
+        self.0.shared.clock.now().0
+    }
+
     /// Lets everything happen whose time has come: sweeper, late work, pauses, resurrections.
     pub(crate) fn tick(&self) {
         self.0.shared.settle();

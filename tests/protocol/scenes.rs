@@ -165,7 +165,7 @@ fn is_deep() -> bool {
 fn scenes() -> [(&'static str, Setup, usize); 8] {
     let timid = Luck { timeouts: 1, ..NO_LUCK };
     [
-        ("a create, a timeout, a crash", Setup { luck: Luck { crashes: 1, ..timid }, ..create() }, 5_000),
+        ("a create, a timeout, a lie", Setup { luck: Luck { lies: 1, ..timid }, ..create() }, 70_000),
         ("creates, a timeout", Setup { luck: timid, last: 2, ..creates() }, 20_000),
         (
             "creates, a crash, a refusal",
@@ -201,6 +201,7 @@ fn each_broken_rule_is_caught() {
         (Broken::ReleaseFreesAtOnce, holders(), I2),
         (Broken::AbsenceFrees, create(), I2),
         (Broken::LostAnswerFrees, creates(), I2),
+        (Broken::EarlyMissesCount, Setup { luck: Luck { timeouts: 1, lies: 1, ..NO_LUCK }, ..create() }, I2),
         (Broken::NewbornBelieved, create(), I2),
         (Broken::CountThenTake, creates(), I3),
         (Broken::OneLook, collector(), I1),

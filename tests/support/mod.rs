@@ -4,6 +4,7 @@ pub(crate) mod faulty_store;
 pub(crate) mod http;
 pub(crate) mod redis;
 pub(crate) mod relay;
+pub(crate) mod repository;
 pub(crate) mod warden;
 
 use std::time::Duration;

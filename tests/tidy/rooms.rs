@@ -51,6 +51,8 @@ const HOMES: &[(&str, &[&str])] = &[
             "src/admin",
             "src/verdict",
             "src/ledger/decisions",
+            // What a webhook is sent.
+            "src/telemetry/events",
             "src/calls/mends",
             "src/calls/enrich",
             // `check --json`.

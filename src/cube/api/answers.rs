@@ -160,9 +160,19 @@ impl Listed {
     /// # Errors
     /// [`BadAnswer`] unless it is an array of such items.
     pub fn read_all(body: &[u8]) -> Result<Vec<Self>, BadAnswer> {
+        let mut all = Vec::new();
+        Self::read_each(body, |item| all.push(item))?;
+        Ok(all)
+    }
+
+    /// The same, one item after the other: a list may be long, and few of its items are wanted whole.
+    ///
+    /// # Errors
+    /// [`BadAnswer`] unless it is an array of such items; what was handed out until then is worth nothing.
+    pub fn read_each(body: &[u8], mut take: impl FnMut(Self)) -> Result<(), BadAnswer> {
         let items: Vec<&RawValue> =
             serde_json::from_str(text(body)?).map_err(|error| BadAnswer::Unreadable(error.to_string()))?;
-        items.into_iter().map(|item| Self::read(item.get())).collect()
+        items.into_iter().try_for_each(|item| Self::read(item.get()).map(&mut take))
     }
 }
 

@@ -136,7 +136,8 @@ impl Entry {
         Ok(self.reschedule(timing))
     }
 
-    /// A trusted listing did not show it. Three of them, the last at least `horizon` after dispatch: it never came.
+    /// A trusted listing did not show it. Three of them after the last moment at which the create could still arrive, the
+    /// last at least `horizon` after dispatch: it never came.
     ///
     /// # Errors
     /// [`Unfit`] unless ambiguous.
@@ -144,7 +145,8 @@ impl Entry {
         let State::Ambiguous { misses } = self.state else { return Err(self.unfit()) };
         let dispatched = self.dispatched.unwrap_or(self.asked);
         let horizon = dispatched.plus(timing.horizon);
-        let misses = misses.saturating_add(1);
+        // What is not there before it can be says nothing.
+        let misses = misses.saturating_add(u32::from(now >= dispatched.plus(timing.settle)));
         if misses >= 3 && now >= horizon {
             return Ok(self.bury(Proof::NeverCame, now, timing));
         }

@@ -72,11 +72,12 @@ impl Entry {
         Some(self.end(operation, effect, now, timing))
     }
 
-    /// Cube showed it running or paused. A pause keeps the time it was first seen; a resume is a new incarnation.
+    /// Cube showed it running or paused. A pause keeps the time it was first seen, unless there was a sign of life since: a
+    /// call whose answer was lost may have woken it, and then this is another pause. A resume is a new incarnation.
     #[must_use]
     pub fn observed(mut self, activity: Activity) -> Self {
         match (&self.state, activity) {
-            (State::Live(Activity::Paused(_)), Activity::Paused(_)) => {}
+            (State::Live(Activity::Paused(since)), Activity::Paused(_)) if self.last_sign <= *since => {}
             (State::Live(Activity::Paused(_)), Activity::Running) => {
                 self.incarnation = self.incarnation.saturating_add(1);
                 self.state = State::Live(Activity::Running);

@@ -128,6 +128,7 @@ impl Cube {
             paused_at: None,
             rebased: now,
             active: now,
+            spoken_to: None,
             timeout: new.timeout.and_then(|s| u64::try_from(s).ok()).map(std::time::Duration::from_secs),
             on_timeout,
             auto_resume,

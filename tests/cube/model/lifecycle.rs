@@ -245,6 +245,7 @@ impl Cube {
         let Some(sandbox) = self.sandboxes.get_mut(id) else {
             return Traffic::Unknown;
         };
+        sandbox.spoken_to = Some(now);
         match sandbox.state {
             State::Paused if sandbox.auto_resume => {
                 sandbox.wake(now);

@@ -56,6 +56,8 @@ pub(crate) struct Sandbox {
     pub(crate) paused_at: Option<Stamp>,
     pub(crate) rebased: UnixMillis,
     pub(crate) active: UnixMillis,
+    /// When `CubeProxy` last carried something to it.
+    pub(crate) spoken_to: Option<UnixMillis>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_timeout: OnTimeout,
     pub(crate) auto_resume: bool,
