@@ -61,6 +61,8 @@ async fn live(file: Option<PathBuf>, settings: Settings, since: Stopwatch) -> an
     while signals.next().await == Told::Reload {
         reloading.reload(&warden);
     }
+    // Before all else: whoever sends clients here had better know first.
+    warden.admin.drain();
     tracing::info!(drain_s = settings.proxy.drain.as_secs(), "told to stop: finishing what is under way");
     tokio::select! {
         over = within(clock.as_ref(), settings.proxy.drain, serving.finish(&warden)) => match over {

@@ -111,6 +111,8 @@ pub struct Ledger {
     chance: Chance,
     memory: memory::Memory,
     unsent: Mutex<Vec<Marker>>,
+    /// Calls that are over, and still registered for all that is known.
+    unwritten: Mutex<Vec<operations::Unwritten>>,
     /// Who lived when this warden last looked.
     peers: Mutex<HashSet<InstanceId>>,
     limits: Mutex<limits::InForce>,
@@ -167,6 +169,7 @@ impl Ledger {
             chance,
             memory: memory::Memory::default(),
             unsent: Mutex::default(),
+            unwritten: Mutex::default(),
             peers: Mutex::default(),
             limits: Mutex::default(),
             configured: Notify::new(),

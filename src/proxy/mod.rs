@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -180,18 +181,28 @@ impl Proxy {
     }
 }
 
-/// Serves one client connection to its end. Once `drain` is true, calls in flight are finished and answered with
-/// `Connection: close`; an idle connection is closed.
+/// How long a client that keeps its connection may still use it once the end has been told. Closed at once, it would be
+/// closed in the face of whoever is just sending; in this time everybody who is busy is told so with an answer.
+pub const LINGER: Duration = Duration::from_secs(1);
+
+/// Serves one client connection to its end. Once `drain` is true, what is in flight or still comes is answered with
+/// `Connection: close`; a connection that stays idle is closed after [`LINGER`].
 ///
 /// A client that closes its sending side is gone (as for Cube itself): only so can a hang-up be told from patience.
 pub async fn serve_connection<S>(io: S, proxy: Arc<Proxy>, drain: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let shared = Arc::clone(&proxy);
+    let (shared, draining) = (Arc::clone(&proxy), drain.clone());
     let service = service_fn(move |request| {
-        let proxy = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(proxy.handle(request).await) }
+        let (proxy, draining) = (Arc::clone(&shared), draining.clone());
+        async move {
+            let mut answer = proxy.handle(request).await;
+            if *draining.borrow() && answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(answer)
+        }
     });
     let connection = http1::Builder::new()
         .preserve_header_case(true)
@@ -200,14 +211,16 @@ where
         .serve_connection(TokioIo::new(io), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
+    let over = async {
+        told(drain).await;
+        proxy.wiring.clock.sleep(LINGER).await;
+    };
     let ended = tokio::select! {
-        // An answer that is ready when the end has been told says `Connection: close`.
-        biased;
-        () = told(drain) => {
+        ended = connection.as_mut() => ended,
+        () = over => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        ended = connection.as_mut() => ended,
     };
     if let Err(error) = ended {
         tracing::debug!(error = &error as &dyn std::error::Error, "a client connection broke off");

@@ -13,7 +13,6 @@ mod writer;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -25,7 +24,7 @@ use redb::{Database, ReadTransaction, ReadableDatabase};
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use self::disk::OpenError;
-use self::disk::Opener;
+use self::disk::{Lock, Opener};
 use self::writer::{Answer, Job, Work, Writer};
 use super::schema::{Key, Set};
 use super::{Batch, Committed, Log, Logged, Page, Reached, Sharing, Snapshot, Store, StoreError};
@@ -40,8 +39,8 @@ pub struct Embedded {
     /// `None` only while it is dropped.
     queue: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
-    /// Held so that no other process opens the same ledger; nothing to hold in memory.
-    _lock: Option<File>,
+    /// `None` in memory: there is nothing to hold.
+    lock: Option<Lock>,
 }
 
 /// How well commits share syncs.
@@ -105,7 +104,7 @@ impl Embedded {
 
     fn start(
         path: &Path,
-        lock: Option<File>,
+        lock: Option<Lock>,
         opener: Opener,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
@@ -126,7 +125,7 @@ impl Embedded {
             .name("ledger-writer".to_owned())
             .spawn(move || writer.run(jobs))
             .map_err(|error| disk::of_io(path, error))?;
-        Ok(Self { shared, queue: Some(queue), writer: Some(writer), _lock: lock })
+        Ok(Self { shared, queue: Some(queue), writer: Some(writer), lock })
     }
 
     async fn ask(&self, work: Work) -> Answer {
@@ -246,7 +245,8 @@ impl Drop for Embedded {
 
 impl fmt::Debug for Embedded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Embedded").field("groups", &self.groups()).finish_non_exhaustive()
+        let mut shown = f.debug_struct("Embedded");
+        shown.field("lock", &self.lock).field("groups", &self.groups()).finish_non_exhaustive()
     }
 }
 

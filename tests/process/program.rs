@@ -47,6 +47,11 @@ pub(crate) fn complaint(output: &Output) -> String {
     text
 }
 
+/// Whether an event's sentence begins like this.
+fn begins(beginning: &str) -> impl Fn(&Value) -> bool {
+    move |line| line["message"].as_str().is_some_and(|text| text.starts_with(beginning))
+}
+
 impl Site {
     /// Before the Cube at `upstream`, with more configuration.
     pub(crate) fn new(upstream: &str, config: &str) -> Self {
@@ -88,6 +93,11 @@ impl Site {
 
     /// Starts serving, and waits until it says where.
     pub(crate) async fn serve(&self) -> Serving {
+        self.try_serve().await.unwrap_or_else(|said| panic!("it ended: {said:?}"))
+    }
+
+    /// The same; what it said if it ended instead.
+    pub(crate) async fn try_serve(&self) -> Result<Serving, Vec<Value>> {
         let config = self.config();
         let mut command = program(&Self::args("serve", &config, &[]), &self.env);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -102,10 +112,10 @@ impl Site {
             }
         });
         let mut serving = Serving { child, lines, proxy: String::new(), admin: String::new() };
-        let greeting = serving.until_said("cubewarden serves").await;
+        let greeting = serving.until_logged("cubewarden serves", begins("cubewarden serves")).await?;
         let url = |name: &str| format!("http://{}", greeting[name].as_str().unwrap());
         (serving.proxy, serving.admin) = (url("proxy"), url("admin"));
-        serving
+        Ok(serving)
     }
 
     /// Starts serving, and waits until it is ready.
@@ -143,16 +153,34 @@ impl Serving {
 
     /// Waits for an event whose sentence begins like this.
     pub(crate) async fn until_said(&mut self, beginning: &str) -> Value {
+        let said = self.until_logged(beginning, begins(beginning)).await;
+        said.unwrap_or_else(|log| panic!("it ended: {log:?}"))
+    }
+
+    /// Waits until the access log says that a request ended like this.
+    pub(crate) async fn until_request_ended(&mut self, ending: &str) -> Value {
+        let ended = self.until_logged(ending, |line| line["ending"] == ending).await;
+        ended.unwrap_or_else(|log| panic!("it ended: {log:?}"))
+    }
+
+    /// Waits for a line of the log; all that it said if it ends instead.
+    async fn until_logged(
+        &mut self,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value, Vec<Value>> {
         for _ in 0..6000 {
-            let said =
-                |line: &Value| line["message"].as_str().is_some_and(|text| text.starts_with(beginning));
-            if let Some(line) = self.log().into_iter().find(said) {
-                return line;
+            // Asked before the log is read: what it said last must not be missed.
+            let over = self.child.try_wait().unwrap().is_some();
+            if let Some(line) = self.log().into_iter().find(&wanted) {
+                return Ok(line);
             }
-            assert!(self.child.try_wait().unwrap().is_none(), "it ended: {:?}", self.log());
+            if over {
+                return Err(self.log());
+            }
             WallClock.sleep(Duration::from_millis(10)).await;
         }
-        panic!("waited a minute in vain for {beginning:?}: {:?}", self.log());
+        panic!("waited a minute in vain for {what:?}: {:?}", self.log());
     }
 
     /// Sends it a signal.
@@ -175,6 +203,12 @@ impl Serving {
             WallClock.sleep(Duration::from_millis(10)).await;
         }
         panic!("it did not end within a minute: {:?}", self.log());
+    }
+
+    /// Kills it as the machine would, in the middle of whatever it does.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Tells it to stop, and waits for a good end.

@@ -224,6 +224,18 @@ async fn a_second_opening_is_refused_and_the_files_are_for_their_owner_alone() {
     open(&path).unwrap();
 }
 
+/// A process that starts a child has, until the child becomes another program, two holders of each open file.
+#[tokio::test]
+async fn a_ledger_that_was_closed_is_free_even_while_a_child_process_is_being_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path()).unwrap();
+    let inherited = first.lock.as_ref().unwrap().0.try_clone().unwrap();
+    assert!(matches!(open(dir.path()).unwrap_err(), OpenError::InUse(_)));
+    drop(first);
+    open(dir.path()).unwrap();
+    drop(inherited);
+}
+
 #[test]
 fn a_death_while_the_file_was_made_is_no_obstacle() {
     let dir = tempfile::tempdir().unwrap();
