@@ -38,6 +38,17 @@ def quantile(share, by, also=""):
     return f"histogram_quantile({share}, {rate('upstream_seconds_bucket', 'le, ' + by, also)})"
 
 
+# What the collector found is shown by every warden that ever led it; the one that leads now is right.
+LEADS = 'and on (job, instance) (cubewarden_collector_leader{job="$job"} == 1)'
+
+
+def found(metric, by="", bucket=True):
+    """A gauge of the collector's last cycle."""
+    labels = BUCKET if bucket else JOB
+    by = f" by ({by}) " if by else ""
+    return f"sum{by}(cubewarden_{metric}{labels} {LEADS})"
+
+
 HELD = f"sum by (bucket) ({ledger('entries', 'bucket, state', bucket=True)})"
 # A bucket without a limit has -1 and drops out. Where wardens differ, the smaller limit holds.
 LIMIT = f"(min by (bucket) (cubewarden_bucket_limit{BUCKET}) > 0)"
@@ -151,6 +162,16 @@ LIMITS_AGREE = stat(
     "Limits agree", f"max(cubewarden_limits_disagree{JOB})",
     "Wardens of one ledger run with different limits; the smaller hold. Give all of them the same file. Runbook: limits disagree.",
     mappings=words(_0=("yes", GREEN), _1=("no", ORANGE)), thresholds=steps((1, ORANGE)))
+ZOMBIES = stat(
+    "Zombies", found("zombies"),
+    "Sandboxes that nothing keeps: no lease, no end ahead, no hold. What their bucket's policy does not end stays, and costs. Look at "
+    "/v1/admin/collector, then set a retention or a lifetime. Runbook: zombies growing.", thresholds=steps((20, ORANGE), (100, RED)))
+LISTING = stat(
+    "Cube's list", f"max(cubewarden_listing_verdict{{job=\"$job\",verdict!=\"trusted\"}} {LEADS})",
+    "not trusted: the list left out sandboxes, or did not come. Nothing is judged by it. Look at /v1/admin/collector and at Cube's "
+    "hosts. "
+    "Runbook: listing lies.",
+    mappings=words(_0=("trusted", GREEN), _1=("not trusted", RED)), thresholds=steps((1, RED)))
 QUARANTINED = stat(
     "Quarantined", in_state("quarantined"),
     "Sandboxes that Cube would not end after many attempts. They still hold their slots. Look at "
@@ -203,6 +224,8 @@ OVERVIEW = dashboard(
         LIMITS_AGREE,
         BREAKERS,
         BACKLOG,
+        ZOMBIES,
+        LISTING,
         lines("Governed calls by outcome", [(rate("calls_total", "outcome"), "{{outcome}}")],
               "How calls ended for their callers. refused: the warden said no, see refusals. upstream_error and "
               "unknown: Cube failed or its answer was lost, see the write path.", unit="reqps", stacked=True),
@@ -255,6 +278,38 @@ QUOTA = dashboard(
 
 LEAKS = dashboard(
     "leaks", "cubewarden: leaks and collector", "What should be gone and is not, and what the warden does about it.", [
+        ZOMBIES,
+        stat("Oldest zombie", f"max(cubewarden_oldest_zombie_seconds{BUCKET} {LEADS})",
+             "For how long nothing has kept the oldest of them. Find it in /v1/admin/sandboxes and decide: end it, or give its bucket a "
+             "retention or a ceiling (max_age). Runbook: oldest zombie.", unit="s", thresholds=steps((86400, ORANGE), (604800, RED))),
+        LISTING,
+        stat("Drift", f"sum(cubewarden_drift{JOB} {LEADS})",
+             "Where ledger and Cube differ: charged and not shown, or shown and not charged. Healthy is zero; a few for a cycle are "
+             "normal. Runbook: drift.", thresholds=steps((1, ORANGE), (20, RED))),
+        stat("Collector leads", f"sum(cubewarden_collector_leader{JOB})",
+             "One warden of each ledger leads the collector. 0 for longer than a few cycles: none can reach the ledger or list "
+             "Cube, and nothing is collected; see /readyz.", thresholds=steps((0, RED), (1, GREEN), (2, ORANGE))),
+        stat("Cycle p99", f"histogram_quantile(0.99, sum by (le) (rate(cubewarden_collector_cycle_seconds_bucket{JOB}[1h])))",
+             "How long one cycle of the collector takes. Near collector.cycle: Cube's list is slow, or very many are asked about one by "
+             "one. Lengthen the cycle or mend Cube.", unit="s", thresholds=steps((30, ORANGE), (60, RED))),
+        lines("Zombies by age", [(found("zombies", "age"), "{{age}}")],
+              "Young ones come and go. weeks that grow: buckets without a retention or a lifetime. "
+              "/v1/admin/collector says by bucket which retention would end them.", stacked=True),
+        lines("Zombies by state", [(found("zombies", "state"), "{{state}}")],
+              "paused: kept because retention is 0 or not over. running: nobody tells whether they are in use. quarantined: "
+              "Cube refuses to end them.", stacked=True),
+        lines("What they hold: processors", [(found("kept_millicpu", "bucket") + " / 1000", "{{bucket}}")],
+              "Processors of what is kept though nothing keeps it. This is what a retention would give back.", stacked=True),
+        lines("What they hold: memory", [(found("kept_memory_mebibytes", "bucket"), "{{bucket}}")],
+              "Memory of what is kept though nothing keeps it. This is what a retention would give back.", unit="mbytes", stacked=True),
+        lines("Collected", [(rate("collected_total", "reason"), "{{reason}}")],
+              "What the collector condemned, and by which policy. A sudden hill: was a policy changed? It is capped by "
+              "collector.max_kills_per_cycle. /v1/admin/decisions has each.", unit="reqps"),
+        lines("What operators were told", [(f"sum by (event) (increase(cubewarden_events_total{JOB}{RATE}))", "{{event}}"),
+                                           (f"sum by (result) (increase(cubewarden_webhook_deliveries_total{JOB}{RATE}))",
+                                            "webhook {{result}}")],
+              "list_lies and quarantined want a person. webhook failed or lost: the receiver at collector.webhook_url does not answer; "
+              "the log has the same events."),
         QUARANTINED,
         stat("Being ended", in_state("killing"),
              "Sandboxes whose end is written down and not yet confirmed by Cube. Some are normal; a number that only grows means "

@@ -1,10 +1,10 @@
 -- commit: does all of a batch, or nothing of it.
 --
--- KEYS  1 head, 2 appointments, 3 log, then the keys of the operations below, in their order
+-- KEYS  1 head, 2 appointments, 3 log of calls, 4 log of ends, then the keys of the operations below, in their order
 -- ARGV  1 the time in ms ('': Redis's own), 2 who commits, 3 the channel of hints,
 --       4 the sequence that must have been reached, 5 the same of the committer's own commits,
 --       6 it must not be later than this, in ms ('': at any time),
---       then eight sections, each a count and so many operations:
+--       then nine sections, each a count and so many operations:
 --         expect   [key]  version
 --         room     [key]  it must hold fewer members than this
 --         remove   [key]
@@ -12,7 +12,8 @@
 --         leave    [key]  member
 --         join     [key]  member
 --         appoint         member, ms ('': no appointment)
---         log             value
+--         calls           value
+--         ends            value
 -- Replies  {OK, sequence, now}      it is done
 --          {BEHIND}                 commits are missing that were there
 --          {MOVED}                  a record has another version, or it is too late
@@ -21,7 +22,7 @@
 --
 -- Redis does not take back what a failed script has written: everything is looked at before anything is written.
 
-local key_at, argument_at = 3, 6
+local key_at, argument_at = 4, 6
 -- So many wardens' last commits are kept; when more come, those of the long gone make room.
 local WARDENS = 256
 
@@ -50,7 +51,8 @@ local put = operations(true, 1)
 local leave = operations(true, 1)
 local join = operations(true, 1)
 local appoint = operations(false, 2)
-local log = operations(false, 1)
+local calls = operations(false, 1)
+local ends = operations(false, 1)
 
 local head = head_of(KEYS[1], ARGV[1], ARGV[2])
 if not head then return { FOREIGN, KEYS[1] } end
@@ -73,7 +75,9 @@ for _, sets in ipairs({ leave, join }) do
   end
 end
 if not size_of(KEYS[2]) then return { FOREIGN, KEYS[2] } end
-if type(redis.pcall('XLEN', KEYS[3])) == 'table' then return { FOREIGN, KEYS[3] } end
+for _, log in ipairs({ KEYS[3], KEYS[4] }) do
+  if type(redis.pcall('XLEN', log)) == 'table' then return { FOREIGN, log } end
+end
 
 local function forget_long_gone()
   local fields, wardens = redis.call('HGETALL', KEYS[1]), {}
@@ -90,13 +94,17 @@ end
 
 -- The first write is one that Redis refuses when its memory is full; once it is let through, the others are too.
 local sequence = head.sequence + 1
-redis.call('HSET', KEYS[1], 'sequence', whole(sequence), 'logged', whole(head.logged + #log), 'seen', whole(head.now),
+local logged = head.logged
+redis.call('HSET', KEYS[1], 'sequence', whole(sequence), 'logged', whole(logged + #calls + #ends), 'seen', whole(head.now),
   'by:' .. ARGV[2], whole(sequence))
 if head.own == 0 and redis.call('HLEN', KEYS[1]) > WARDENS then forget_long_gone() end
-for number, operation in ipairs(log) do
-  -- Refused only if the log is ahead of the head: somebody put one of them back without the other.
-  local added = redis.pcall('XADD', KEYS[3], whole(head.logged + number) .. '-0', 'd', operation[1])
-  if type(added) == 'table' then return { FOREIGN, KEYS[3] } end
+for half, operations in ipairs({ calls, ends }) do
+  for _, operation in ipairs(operations) do
+    logged = logged + 1
+    -- Refused only if the log is ahead of the head: somebody put one of them back without the other.
+    local added = redis.pcall('XADD', KEYS[2 + half], whole(logged) .. '-0', 'd', operation[1])
+    if type(added) == 'table' then return { FOREIGN, KEYS[2 + half] } end
+  end
 end
 for _, operation in ipairs(remove) do
   redis.call('DEL', operation.key)

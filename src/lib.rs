@@ -17,7 +17,7 @@
 //! | [`calls`] | one file per intercepted call | a call is a story told once; every way out settles | as deeds, and deeds |
 //! | [`tasks`] | what nobody waits for | a tick that fails changes nothing it cannot prove | as deeds, and deeds |
 //! | [`proxy`] | the skin | what is not governed passes unchanged | ids, time, verdict, calls, cube, telemetry |
-//! | [`admin`] | health, metrics, the operator's view | shows, never changes | verdict, rules, ledger, telemetry |
+//! | [`admin`] | health, metrics, the operator's view and orders | a GET changes nothing; orders are the ledger's to decide | verdict, rules, ledger, telemetry |
 //! | [`config`] | the file becomes the rooms' settings | all problems at once, each says what to do | the rooms' settings |
 //! | [`cli`] | the command line | the one place where concrete types meet | everything |
 

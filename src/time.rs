@@ -50,6 +50,13 @@ impl fmt::Display for UnixMillis {
     }
 }
 
+/// The time in the `Date` of an HTTP answer.
+#[must_use]
+pub fn parse_http_date(text: &str) -> Option<UnixMillis> {
+    let at = httpdate::parse_http_date(text).ok()?;
+    at.duration_since(std::time::UNIX_EPOCH).ok().map(|since| UnixMillis(millis(since)))
+}
+
 /// Whole milliseconds of a duration, saturating.
 #[must_use]
 pub fn millis(duration: Duration) -> u64 {

@@ -4,6 +4,8 @@ mod admin;
 mod adopt;
 mod bad_input;
 mod calls;
+mod chaos;
+mod cli;
 mod collector;
 mod config;
 mod conformance;

@@ -13,12 +13,16 @@ pub(super) enum Failure {
     Unauthenticated,
     /// Nothing is served there.
     NoSuchPath,
-    /// Everything here only reads.
-    Method,
+    /// Not with this method; these are served.
+    Method(&'static str),
     /// A parameter cannot be understood; the text names it.
     Parameter(String),
     /// No entry has that name.
     NoSuchEntry,
+    /// Whoever asks may not; the text says why.
+    Forbidden(String),
+    /// It cannot be done as things stand; the text says why, and the number is the entry's generation.
+    Conflict(String, Option<u64>),
     /// The ledger cannot be read.
     Ledger(LedgerError),
 }
@@ -38,10 +42,16 @@ pub(super) fn failure(failure: &Failure) -> Response<Bytes> {
         Failure::NoSuchPath => (
             StatusCode::NOT_FOUND,
             "Served here: / (the console), /healthz, /readyz, /metrics, /v1/admin/buckets, /v1/admin/sandboxes, \
-             /v1/admin/decisions, /v1/admin/collector, /v1/admin/plan, /v1/admin/explain/{sandbox id or marker}."
+             /v1/admin/decisions, /v1/admin/collector, /v1/admin/plan, /v1/admin/breaker, /v1/admin/shadow, \
+             /v1/admin/explain/{sandbox, marker, owner or request id}; and for POST: \
+             /v1/admin/kill/{sandbox}, hold/{sandbox}, unhold/{sandbox}, release/{sandbox}, release?bucket=, drain."
                 .to_owned(),
         ),
-        Failure::Method => (StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD are served here.".to_owned()),
+        Failure::Method(allowed) => {
+            (StatusCode::METHOD_NOT_ALLOWED, format!("Only {allowed} is served here."))
+        }
+        Failure::Forbidden(why) => (StatusCode::FORBIDDEN, why.clone()),
+        Failure::Conflict(why, _) => (StatusCode::CONFLICT, why.clone()),
         Failure::Parameter(what) => (StatusCode::BAD_REQUEST, what.clone()),
         Failure::NoSuchEntry => {
             (StatusCode::NOT_FOUND, "The ledger has no entry of that sandbox id or marker.".to_owned())
@@ -50,13 +60,17 @@ pub(super) fn failure(failure: &Failure) -> Response<Bytes> {
             (StatusCode::SERVICE_UNAVAILABLE, format!("The ledger cannot be read: {error}."))
         }
     };
-    let mut answer = json(status, &json!({ "code": status.as_u16(), "message": message }));
+    let mut body = json!({ "code": status.as_u16(), "message": message });
+    if let Failure::Conflict(_, Some(generation)) = failure {
+        body["generation"] = (*generation).into();
+    }
+    let mut answer = json(status, &body);
     let headers = answer.headers_mut();
     match failure {
         Failure::Unauthenticated => {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
         }
-        Failure::Method => headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD")),
+        Failure::Method(allowed) => headers.insert(header::ALLOW, HeaderValue::from_static(allowed)),
         _ => None,
     };
     answer

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,6 +20,9 @@ use crate::time::Clock;
 
 /// So many connections at once; an operator and a scraper need two.
 const CONNECTIONS: usize = 64;
+
+/// The longest order.
+const ORDER_LIMIT: usize = 16 * 1024;
 
 /// After an accept that failed. Without a descriptor to spare the next one fails at once, too.
 const BREATH: Duration = Duration::from_millis(100);
@@ -58,8 +61,13 @@ async fn serve(io: TcpStream, admin: Arc<Admin>) {
     let service = service_fn(move |request: Request<Incoming>| {
         let admin = Arc::clone(&admin);
         async move {
-            let (head, _body) = request.into_parts();
-            Ok::<_, Infallible>(admin.answer(&head).await.map(Full::<Bytes>::new))
+            let (head, body) = request.into_parts();
+            // An order is a few words; what is larger, or breaks off, is none.
+            let body = match Limited::new(body, ORDER_LIMIT).collect().await {
+                Ok(body) => body.to_bytes(),
+                Err(_) => Bytes::from_static(b"?"),
+            };
+            Ok::<_, Infallible>(admin.answer_to(&head, &body).await.map(Full::<Bytes>::new))
         }
     });
     let connection =

@@ -1,6 +1,6 @@
 //! Health, metrics and the operator's view, on a listener of their own.
 //!
-//! Must stay true: everything here only reads; gauges and lists are the ledger at this moment, never counted along; what
+//! Must stay true: every GET only reads, and what an operator orders (`operator`) is decided by the ledger; gauges and lists are the ledger at this moment, never counted along; what
 //! clients wrote is shown as JSON data and nothing else. [`Admin::answer`] needs no socket.
 
 mod access;
@@ -10,16 +10,20 @@ mod buckets;
 mod collector;
 mod console;
 mod decisions;
+mod explain;
 mod health;
 mod listener;
 mod metrics;
+mod operator;
 mod query;
 mod sandboxes;
 pub mod settings;
+mod shadow;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -35,7 +39,8 @@ use crate::rules::policy::Policies;
 use crate::rules::write_path::View;
 use crate::telemetry::Metrics;
 use answers::{Failure, failure};
-use settings::Token;
+use operator::{Wish, Writes};
+use settings::{Settings, Token};
 
 /// What the operator's view needs to know of rooms that it has no door to.
 pub trait Outlook: Send + Sync + 'static {
@@ -47,6 +52,12 @@ pub trait Outlook: Send + Sync + 'static {
     fn waiting(&self, bucket: &Bucket) -> usize;
     /// How the background tasks fare.
     fn health(&self) -> Health;
+    /// Whether this warden ends anything, or only watches.
+    fn ends_sandboxes(&self) -> bool;
+    /// How long after its end, or the end of its lease, something may be overdue.
+    fn overdue_grace(&self) -> Duration;
+    /// Those who wait for a slot are told to try elsewhere.
+    fn drain(&self);
     /// How the collector fares.
     fn collecting(&self) -> Collecting;
     /// How the write path stands.
@@ -56,6 +67,7 @@ pub trait Outlook: Send + Sync + 'static {
 /// The operator's view of one warden.
 pub struct Admin {
     token: Option<Token>,
+    writes: Writes,
     ledger: Arc<Ledger>,
     metrics: Arc<Metrics>,
     outlook: Arc<dyn Outlook>,
@@ -73,12 +85,15 @@ impl Admin {
     /// A view of `ledger`, for who has the token (if there is one).
     #[must_use]
     pub fn new(
-        token: Option<Token>,
+        settings: &Settings,
         ledger: Arc<Ledger>,
         metrics: Arc<Metrics>,
         outlook: Arc<dyn Outlook>,
     ) -> Self {
-        Self { token, ledger, metrics, outlook, draining: AtomicBool::new(false) }
+        let closed = settings.token.is_none() && !settings.listen.ip().is_loopback();
+        let writes = if closed { Writes::Refused } else { Writes::Taken };
+        let (token, draining) = (settings.token.clone(), AtomicBool::new(false));
+        Self { token, writes, ledger, metrics, outlook, draining }
     }
 
     /// From here on the warden is not ready: whoever sends it calls should send them elsewhere.
@@ -86,13 +101,18 @@ impl Admin {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Answers one request.
+    /// Answers one request without a body.
     pub async fn answer(&self, head: &Parts) -> Response<Bytes> {
-        let answer = self.route(head).await.unwrap_or_else(|failure_| failure(&failure_));
+        self.answer_to(head, &[]).await
+    }
+
+    /// Answers one request.
+    pub async fn answer_to(&self, head: &Parts, body: &[u8]) -> Response<Bytes> {
+        let answer = self.route(head, body).await.unwrap_or_else(|failure_| failure(&failure_));
         if head.method == Method::HEAD { answers::without_body(answer) } else { answer }
     }
 
-    async fn route(&self, head: &Parts) -> Result<Response<Bytes>, Failure> {
+    async fn route(&self, head: &Parts, body: &[u8]) -> Result<Response<Bytes>, Failure> {
         let path = head.uri.path();
         // Nor is the page one: what it shows, it asks for with the operator's token.
         let page = console::file(path);
@@ -101,9 +121,15 @@ impl Admin {
         if !open && !access::granted(self.token.as_ref(), &head.headers) {
             return Err(Failure::Unauthenticated);
         }
+        if let Some(wish) = Wish::read(path) {
+            return match head.method {
+                Method::POST => self.carry_out(wish, head, body).await,
+                _ => Err(Failure::Method("POST")),
+            };
+        }
         let known = open || is_known(path);
         if known && !matches!(head.method, Method::GET | Method::HEAD) {
-            return Err(Failure::Method);
+            return Err(Failure::Method("GET, HEAD"));
         }
         if let Some(page) = page {
             return Ok(page);
@@ -116,6 +142,7 @@ impl Admin {
             "/v1/admin/buckets" => self.buckets(query).await,
             "/v1/admin/sandboxes" => self.sandboxes(query).await,
             "/v1/admin/decisions" => self.decisions(query).await,
+            "/v1/admin/shadow" => self.shadow(query).await,
             "/v1/admin/collector" => self.collector(query).await,
             "/v1/admin/plan" => self.plan(query).await,
             "/v1/admin/breaker" => self.breaker(query),
@@ -135,6 +162,7 @@ fn is_known(path: &str) -> bool {
         "/v1/admin/buckets",
         "/v1/admin/sandboxes",
         "/v1/admin/decisions",
+        "/v1/admin/shadow",
         "/v1/admin/collector",
         "/v1/admin/plan",
         "/v1/admin/breaker",

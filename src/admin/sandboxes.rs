@@ -1,4 +1,4 @@
-//! `/v1/admin/sandboxes`: who holds what. `/v1/admin/explain/{name}`: one of them, with everything decided about it.
+//! `/v1/admin/sandboxes`: who holds what.
 
 use std::convert::Infallible;
 
@@ -8,9 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::Admin;
 use super::answers::{self, Failure};
-use super::decisions::About;
 use super::query::Query;
-use crate::ids::{Bucket, Marker, OwnerId, SandboxId, SandboxRef, TenantName};
+use crate::ids::{Bucket, Marker, OwnerId, SandboxId, TenantName};
 use crate::ledger::{CHARGED, LedgerError};
 use crate::rules::colour::{Ceilings, colour};
 use crate::rules::entry::{Entry, Kill, Origin, State, Timing};
@@ -18,8 +17,6 @@ use crate::time::UnixMillis;
 
 const USUAL: usize = 100;
 const MOST: usize = 1000;
-/// Decisions that an explanation shows.
-const MOST_DECISIONS: usize = 200;
 
 impl Admin {
     /// What holds a slot, in the order of the markers.
@@ -32,14 +29,22 @@ impl Admin {
         let after = query.get("after", Marker::new)?;
         let limit = query.limit(USUAL, MOST)?;
         let now = self.ledger.now().await?;
-        let (mut entries, corrupt) = self.ledger.charged(bucket.as_ref()).await?;
-        entries.retain(|entry| {
+        let fits = |entry: &Entry| {
             owner.as_ref().is_none_or(|owner| entry.owner == *owner)
                 && search.as_ref().is_none_or(|text| is_named(entry, text))
                 && state.is_none_or(|state| is_in(entry, state))
-                && after.as_ref().is_none_or(|after| entry.marker > *after)
-        });
-        entries.sort_by(|one, other| one.marker.cmp(&other.marker));
+        };
+        let (mut entries, mut corrupt, mut after) = (Vec::new(), Vec::new(), after);
+        // One more than wanted tells whether there are more.
+        while entries.len() <= limit {
+            let page = self.ledger.charged_after(bucket.as_ref(), after.as_ref(), MOST).await?;
+            entries.extend(page.entries.into_iter().filter(&fits));
+            corrupt.extend(page.corrupt);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
         let more = entries.len() > limit;
         entries.truncate(limit);
         let next_after = entries.last().filter(|_| more).map(|entry| entry.marker.to_string());
@@ -52,34 +57,6 @@ impl Admin {
             "unreadable": corrupt.iter().map(LedgerError::to_string).collect::<Vec<_>>(),
         });
         Ok(answers::json(StatusCode::OK, &body))
-    }
-
-    /// One entry, dead ones too while they are remembered, by sandbox id (in any form) or marker.
-    pub(super) async fn explain(&self, name: &str, query: &str) -> Result<Response<Bytes>, Failure> {
-        Query::read(query, &[])?;
-        let entry = self.entry_named(name).await?.ok_or(Failure::NoSuchEntry)?;
-        let now = self.ledger.now().await?;
-        let excerpt = self.excerpt(&About::marker(&entry.marker), 0, MOST_DECISIONS).await?;
-        let policies = self.outlook.policies();
-        let body = json!({
-            "sandbox": shown(&entry, now, self.ledger.timing(), policies.of(&entry.bucket).ceilings),
-            "limit": policies.of(&entry.bucket).limit,
-            "decisions": excerpt.records,
-            "next_after": excerpt.next_after,
-        });
-        Ok(answers::json(StatusCode::OK, &body))
-    }
-
-    async fn entry_named(&self, name: &str) -> Result<Option<Entry>, LedgerError> {
-        if let Some(sandbox) = SandboxRef::parse(name)
-            && let Some(entry) = self.ledger.find(&sandbox.id).await?
-        {
-            return Ok(Some(entry));
-        }
-        match Marker::new(name) {
-            Ok(marker) => self.ledger.entry(&marker).await,
-            Err(_) => Ok(None),
-        }
     }
 }
 
@@ -106,7 +83,7 @@ fn is_named(entry: &Entry, text: &str) -> bool {
 }
 
 /// An entry as the operator sees it. Cube's answer to the create is not shown: it holds the sandbox's token.
-fn shown(entry: &Entry, now: UnixMillis, timing: &Timing, ceilings: Ceilings) -> Value {
+pub(super) fn shown(entry: &Entry, now: UnixMillis, timing: &Timing, ceilings: Ceilings) -> Value {
     let colour = colour(entry, now, timing, ceilings);
     let mut shown = json!({
         "sandbox_id": entry.sandbox.as_ref().map(SandboxId::as_str),
@@ -127,6 +104,7 @@ fn shown(entry: &Entry, now: UnixMillis, timing: &Timing, ceilings: Ceilings) ->
         "holders": entry.holders,
         "metadata": entry.metadata.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok()),
         "operations": operations(entry, now),
+        "hold": entry.hold.as_ref().map(|hold| json!({ "since": hold.since.to_string(), "reason": hold.reason })),
         "kill": null,
         "gone": null,
     });
@@ -139,6 +117,7 @@ fn shown(entry: &Entry, now: UnixMillis, timing: &Timing, ceilings: Ceilings) ->
         ("deadline", entry.deadline),
         ("claim_until", entry.claim_until),
         ("due_at", entry.due),
+        ("released_at", entry.released),
     ];
     for (name, at) in times {
         shown[name] = at.map(|at| at.to_string()).into();

@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header;
 use http::request::Parts;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::admit::Fullness;
@@ -75,6 +76,11 @@ impl Ask {
         self.head.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("")
     }
 
+    /// Its `x-request-id`, as far as it can stand in a record.
+    pub(super) fn request_id(&self) -> Option<&str> {
+        request_id(&self.head)
+    }
+
     /// The head as it goes upstream: with `path`, and the client's query.
     pub(super) fn head_to(&self, path: &str) -> Parts {
         let mut head = self.head.clone();
@@ -99,6 +105,7 @@ impl Governor {
     /// Governs by `settings`.
     #[must_use]
     pub fn new(settings: Settings, wiring: Wiring) -> Self {
+        wiring.ledger.go_by(&settings.policies);
         Self {
             settings: ArcSwap::from_pointee(settings),
             throttle: Throttle::default(),
@@ -117,6 +124,7 @@ impl Governor {
     /// Takes new settings into force, whole. Calls under way end by the old ones.
     pub fn reload(&self, settings: Settings) {
         self.metrics.name_buckets(settings.policies.labels());
+        self.ledger.go_by(&settings.policies);
         self.settings.store(Arc::new(settings));
     }
 
@@ -158,11 +166,24 @@ pub(super) fn unconfirmed(error: &LedgerError) -> Refusal {
     Refusal::new(Reason::LedgerUnavailable, message)
 }
 
+/// A client may name its request as it likes; in a record stands only what is short and harmless.
+pub(super) fn request_id(head: &Parts) -> Option<&str> {
+    let id = head.headers.get("x-request-id")?.to_str().ok()?;
+    ((1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())).then_some(id)
+}
+
 /// What the log keeps of a refusal. What a malformed request said of itself may stand in its message (client metadata),
 /// and the log is not where that belongs.
 pub(super) fn noted(decision: Decision, refusal: &Refusal) -> Decision {
-    match refusal.reason {
-        Reason::BadRequest => decision,
-        _ => decision.with("message", refusal.message.as_str()),
+    if refusal.reason == Reason::BadRequest {
+        return decision;
+    }
+    let decision = decision.with("message", refusal.message.as_str());
+    // As it was told outside: numbers, and names of ours.
+    let evidence = refusal.evidence.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    if refusal.evidence.is_empty() {
+        decision
+    } else {
+        decision.with("evidence", evidence.collect::<Value>())
     }
 }

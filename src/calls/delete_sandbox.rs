@@ -14,7 +14,7 @@ use super::ownership::Owned;
 use super::seam::Reply;
 use crate::deeds::Ended;
 use crate::ids::SandboxRef;
-use crate::ledger::{Condemned, LedgerError};
+use crate::ledger::{Cause, Condemned, LedgerError};
 use crate::rules::entry::{Actor, Entry};
 use crate::rules::policy::UnprovenDelete;
 use crate::telemetry::Decision;
@@ -43,8 +43,9 @@ impl Governor {
             return Ok(turned_away);
         }
         let shown = ask.shown(presented)?;
+        let cause = Cause { why, request: ask.request_id() };
         let loan = self.deeds.lend(&entry.marker, self.cube.credential_for(&ask.head.headers));
-        let condemned = self.ledger.condemn(&entry.marker, Actor::Client, &shown, why).await;
+        let condemned = self.ledger.condemn(&entry.marker, Actor::Client, &shown, cause).await;
         match condemned {
             Ok(Condemned::Yes) => {
                 self.deeds.keep(&entry.marker, loan);

@@ -14,7 +14,7 @@ pub use super::context::{Governor, Wiring};
 
 use super::answers;
 use super::classify::{self, Act, Call};
-use super::context::{Ask, BODY_LIMIT, noted};
+use super::context::{Ask, BODY_LIMIT, noted, request_id};
 use super::identity::{self, Caller as Who};
 use super::seam::{Caller, Calls, Reply, Route};
 use super::settings::{Mode, Settings};
@@ -77,11 +77,18 @@ impl Governor {
     }
 
     /// The answer to a refusal, counted and noted.
-    fn refuse(&self, settings: &Settings, refusal: &Refusal, bucket: Option<&Bucket>) -> Response<Bytes> {
+    fn refuse(
+        &self,
+        settings: &Settings,
+        refusal: &Refusal,
+        bucket: Option<&Bucket>,
+        request: Option<&str>,
+    ) -> Response<Bytes> {
         let label = bucket.map_or(OTHER, |bucket| settings.policies.label(bucket));
         self.metrics.refused(refusal.reason, label);
         if refusal.reason != Reason::NotFound {
-            self.ledger.note(noted(Decision::refusal(refusal.reason.name(), bucket, None, None), refusal));
+            let decision = Decision::refusal(refusal.reason.name(), bucket, None, None).asked_by(request);
+            self.ledger.note(noted(decision, refusal));
         }
         answers::refusal(refusal)
     }
@@ -167,7 +174,7 @@ impl Calls for Governor {
                 }
                 route
             }
-            Err(refusal) => Route::Answer(self.refuse(&settings, &refusal, None)),
+            Err(refusal) => Route::Answer(self.refuse(&settings, &refusal, None, request_id(head))),
         }
     }
 
@@ -197,8 +204,10 @@ impl Governor {
     async fn run_enforced(&self, name: &'static str, call: Call, mut ask: Ask) -> Reply {
         prepare_credential(self, &ask.who, &mut ask.head);
         let (settings, bucket) = (Arc::clone(&ask.settings), ask.who.buckets.first().cloned());
+        let request = ask.request_id().map(str::to_owned);
         let reply = self.enforce(call, ask).await;
-        let reply = reply.map_err(|refusal| self.refuse(&settings, &refusal, bucket.as_ref()));
+        let refuse = |refusal| self.refuse(&settings, &refusal, bucket.as_ref(), request.as_deref());
+        let reply = reply.map_err(refuse);
         self.count(name, &reply);
         reply.unwrap_or_else(Reply::Answer)
     }

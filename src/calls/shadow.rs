@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 
 use super::answers;
 use super::classify::{Act, Call, Prefix};
-use super::context::{Ask, BODY_LIMIT, Governor, noted, unavailable};
+use super::context::{Ask, BODY_LIMIT, Governor, noted, request_id, unavailable};
 use super::identity::{self, Caller as Who};
 use super::read_sandbox::unanswered;
 use super::seam::{Reply, Route};
@@ -20,8 +20,8 @@ use crate::cube::api::CreatedSandbox;
 use crate::cube::client::Pace;
 use crate::cube::outcome::{self, Absence, Asked};
 use crate::cube::transport::TransportError;
-use crate::ids::{Marker, SandboxRef};
-use crate::ledger::{Decision, KillReport, LedgerError, Limits, Reserved};
+use crate::ids::{Bucket, Marker, SandboxRef};
+use crate::ledger::{Decision, KillReport, LedgerError, Reserved};
 use crate::rules::delete;
 use crate::rules::entry::{Actor, Birth, Entry, Proof};
 use crate::rules::lanes::Lane;
@@ -52,30 +52,37 @@ impl Governor {
     /// Who asks; whoever would be refused goes on, as anybody if nobody knows them.
     fn seen(&self, settings: &Settings, head: &Parts) -> Who {
         let who = identity::identify(&settings.tenancy, &head.headers).unwrap_or_else(|refusal| {
-            self.would_refuse(&refusal);
+            self.would_refuse(&refusal, None, request_id(head));
             identity::anybody()
         });
         if let Err(refusal) = self.pace(settings, &who) {
-            self.would_refuse(&refusal);
+            self.would_refuse(&refusal, who.buckets.first(), request_id(head));
         }
         who
     }
 
     /// Notes a refusal that is not given.
-    fn would_refuse(&self, refusal: &Refusal) {
-        self.ledger.note(noted(Decision::new("would_refuse", refusal.reason.name()), refusal));
+    fn would_refuse(&self, refusal: &Refusal, bucket: Option<&Bucket>, request: Option<&str>) {
+        let refused = Decision::refusal(refusal.reason.name(), bucket, None, None);
+        let decision = refused.with("decision", "would_refuse").asked_by(request);
+        self.ledger.note(noted(decision, refusal));
     }
 
     async fn shadow_create(&self, ask: Ask, prefix: Prefix) -> Reply {
         let wish = match Wish::read(self, &ask, prefix) {
             Ok(wish) => wish,
             Err(refusal) => {
-                self.would_refuse(&refusal);
+                self.would_refuse(&refusal, ask.who.buckets.first(), ask.request_id());
                 return Reply::Forward(ask.head, ask.body);
             }
         };
         if let Err(refusal) = self.would_admit(&ask, &wish).await {
-            self.would_refuse(&refusal);
+            self.would_refuse(&refusal, Some(&wish.bucket), ask.request_id());
+        }
+        if let Some(seconds) = wish.clamped {
+            let change = Decision::refusal("max_timeout", Some(&wish.bucket), Some(wish.owner()), None);
+            let change = change.with("decision", "would_change").asked_by(ask.request_id());
+            self.ledger.note(change.with("marker", wish.marker.as_str()).with("timeout_s", seconds));
         }
         let recorded = self.shadow_reserve(&ask, &wish).await;
         let answer = self.watched(Lane::Create, Asked::Create, ask.head.clone(), ask.body.clone()).await;
@@ -109,9 +116,7 @@ impl Governor {
     }
 
     async fn shadow_reserve(&self, ask: &Ask, wish: &Wish) -> Result<(), LedgerError> {
-        if let Reserved::Slot(_) =
-            self.ledger.reserve(&wish.ledger_ask(ask, None, None), Limits::default()).await?
-        {
+        if let Reserved::Slot(_) = self.ledger.reserve_unlimited(&wish.ledger_ask(ask, None, None)).await? {
             self.ledger.dispatch(&wish.marker).await?;
         }
         Ok(())
@@ -134,12 +139,20 @@ impl Governor {
         let entry = self.ledger.find(&sandbox.id).await;
         match &entry {
             Ok(Some(entry)) if !may_end(&ask, entry, &sandbox) => {
-                self.would_refuse(&answers::no_such(sandbox.id.as_str()));
+                self.would_refuse(
+                    &answers::no_such(sandbox.id.as_str()),
+                    ask.who.buckets.first(),
+                    ask.request_id(),
+                );
             }
             Ok(None) if ask.who.tenant.is_some() => {
-                self.would_refuse(&answers::no_such(sandbox.id.as_str()));
+                self.would_refuse(
+                    &answers::no_such(sandbox.id.as_str()),
+                    ask.who.buckets.first(),
+                    ask.request_id(),
+                );
             }
-            Err(error) => self.would_refuse(&unavailable(error)),
+            Err(error) => self.would_refuse(&unavailable(error), ask.who.buckets.first(), ask.request_id()),
             Ok(_) => {}
         }
         let answer = match self.watched(Lane::Delete, Asked::Delete, ask.head, ask.body).await {

@@ -136,7 +136,7 @@ impl Governor {
                 return Err(answers::no_such(touch.sandbox.id.as_str()));
             }
             Ok(_) => {}
-            // Cube has done it, and says so: the registration lapses, and what changed is seen by the next look.
+            // Cube has done it, and says so; that it is over is written down later, and what changed is seen by the next look.
             Err(error) => log(&error),
         }
         if answer.status() == StatusCode::NOT_FOUND {

@@ -109,6 +109,7 @@ impl Wish {
             template: self.body.template_id.as_deref().map(kept_template).unwrap_or_default(),
             metadata: self.body.metadata_json().filter(|text| text.len() <= KEPT),
             key,
+            request: ask.request_id().map(str::to_owned),
             lease: claim.zip(self.plan.clone()),
         }
     }

@@ -93,13 +93,18 @@ fn in_words(settings: &Settings, findings: &[Finding]) -> String {
     settings.chain(["\n".to_owned()]).chain(findings).collect()
 }
 
-/// Reachability, and whether Cube takes the warden's own key.
-async fn look_at_cube(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<Finding>> {
+/// The Cube API, as the warden would use it.
+pub(super) fn client(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Client> {
     let metrics = Arc::new(Metrics::new(Names { calls: Call::all_names(), mends: &[] }, []));
     let cube = &settings.cube;
     let (ways, guard) = (ways(settings, &metrics, clock)?, guard(settings, &metrics, clock));
-    let client = Client::new(ways, guard, cube.api_key.clone(), cube.budgets, Arc::clone(clock));
-    let base = &cube.base;
+    Ok(Client::new(ways, guard, cube.api_key.clone(), cube.budgets, Arc::clone(clock)))
+}
+
+/// Reachability, and whether Cube takes the warden's own key.
+async fn look_at_cube(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<Finding>> {
+    let client = client(settings, clock)?;
+    let base = &settings.cube.base;
     if !client.is_up().await {
         let says = format!(
             "GET {base}health got no good answer: start CubeAPI, or set upstream.url to where it listens"
@@ -117,7 +122,7 @@ async fn look_at_cube(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Re
     Ok(vec![reached, credential])
 }
 
-fn key_wanted(settings: &Settings) -> String {
+pub(super) fn key_wanted(settings: &Settings) -> String {
     let named = settings.effective.iter().find(|value| value.key == "upstream.api_key_env");
     match (&settings.cube.api_key, named) {
         (Some(_), Some(named)) => {

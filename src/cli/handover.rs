@@ -43,15 +43,14 @@ pub(super) enum Word {
     Waits,
 }
 
+/// How long the old process keeps idle connections of clients while the new one serves already: that costs nothing, and
+/// SDKs close theirs after 4 or 5 s, so no request crosses a close.
+const LINGER: Duration = Duration::from_secs(10);
+
 impl Word {
-    /// How long an idle connection of a client is kept by the old process. With a shared ledger that costs nothing, and
-    /// SDKs close theirs after 4 or 5 s, so none is lost; where the new one waits, everybody else does, too.
-    pub(super) fn linger(self, drain: Duration) -> Duration {
-        let wanted = match self {
-            Self::Serves => Duration::from_secs(10),
-            Self::Waits => Duration::from_secs(1),
-        };
-        wanted.min(drain / 2)
+    /// How long clients are given to come over; where the new process waits for us, everybody else does, too.
+    pub(super) fn linger(self, drain: Duration) -> Option<Duration> {
+        (self == Self::Serves).then(|| LINGER.min(drain / 2))
     }
 }
 

@@ -5,11 +5,18 @@
 
 mod beside;
 mod check;
+mod doctor;
+mod generate;
 mod guarding;
 mod handover;
 mod keygen;
 mod ledger;
+mod look;
+mod operate;
+mod order;
+mod reach;
 mod reload;
+mod screen;
 mod serve;
 mod succession;
 pub mod warden;
@@ -25,6 +32,8 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{self, Problems, Settings};
+use operate::Operate;
+use reach::Reaching;
 
 /// Governance for a Cube Sandbox node: ownership, quotas, leases and safe deletes for unmodified E2B clients.
 #[derive(Parser)]
@@ -59,11 +68,31 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say whether this deployment is safe to enforce: what is found, how bad it is, and what to do.
+    Doctor {
+        #[command(flatten)]
+        configured: Configured,
+        #[command(flatten)]
+        reaching: Reaching,
+    },
     /// Move the ledger between stores, or look whether it is whole.
     #[command(subcommand)]
     Ledger(ledger::LedgerCommand),
     /// Make a key for a tenant: the key itself, and its hash for the configuration.
     Keygen,
+    #[command(flatten)]
+    Operate(Operate),
+    /// Print completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages.
+    Man {
+        /// Where to.
+        #[arg(value_name = "DIRECTORY")]
+        directory: PathBuf,
+    },
 }
 
 /// Where the configuration stands.
@@ -111,8 +140,12 @@ pub fn main() -> ExitCode {
     let done = match CommandLine::parse().command {
         Command::Serve { configured, upgrade } => serve::run(configured.config, upgrade),
         Command::Check { configured, json } => check::run(configured.config.as_deref(), json),
+        Command::Doctor { configured, reaching } => doctor::run(configured.config.as_deref(), &reaching),
         Command::Ledger(command) => ledger::run(&command),
         Command::Keygen => keygen::run(),
+        Command::Operate(operate) => operate.run(),
+        Command::Completions { shell } => generate::completions(shell),
+        Command::Man { directory } => generate::man(&directory),
     };
     done.unwrap_or_else(|error| {
         // `{:#}` is the whole chain as one sentence; a backtrace would tell an operator nothing.

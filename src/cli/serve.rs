@@ -81,6 +81,8 @@ async fn live(
             leaving = post.taken_over() => break Some(leaving),
         }
     };
+    // Before all else: whoever sends clients here had better know first.
+    warden.admin.drain();
     post.close().await;
     let drain = settings.proxy.drain;
     match &successor {
@@ -213,18 +215,17 @@ impl Serving {
     /// Stops accepting, and is ready when the last connection, call, kill and task is over, in this order. After the word of
     /// a successor clients are given time to come to it.
     async fn finish(self, warden: &Warden, word: Option<Word>, drain: Duration, clock: &dyn Clock) {
-        if let Some(word) = word {
-            warden.proxy.part(word.linger(drain));
-        }
-        if word == Some(Word::Serves) {
-            // The operator asks the one socket, and means the one that goes on.
+        let linger = word.and_then(|word| word.linger(drain));
+        if let Some(linger) = linger {
+            warden.proxy.linger(linger);
+            // The operator asks the one socket, and means the process that goes on.
             self.admin.abort();
         }
         self.accept.send_replace(true);
         ended(self.proxy).await;
-        if let Some(word) = word {
+        if let Some(linger) = linger {
             // Who waits for a slot may get it meanwhile.
-            let _over = within(clock, word.linger(drain), self.accept.closed()).await;
+            let _over = within(clock, linger, self.accept.closed()).await;
         }
         // After the connections have been told, so that what waiters are answered closes theirs.
         warden.drain();

@@ -151,9 +151,14 @@ impl Warden {
                 chance,
             },
         );
-        let outlook = Arc::new(View { governor: Arc::clone(&governor), tasks: Arc::clone(&tasks), guard });
-        let token = settings.admin.token.clone();
-        let admin = Arc::new(Admin::new(token, Arc::clone(&ledger), Arc::clone(&metrics), outlook));
+        let outlook = Arc::new(View {
+            governor: Arc::clone(&governor),
+            tasks: Arc::clone(&tasks),
+            guard,
+            overdue_grace: settings.tasks.collector.overdue_grace,
+        });
+        let admin = &settings.admin;
+        let admin = Arc::new(Admin::new(admin, Arc::clone(&ledger), Arc::clone(&metrics), outlook));
         Ok(Self { ledger, governor, tasks, proxy, metrics, cube, admin, deeds, under_way })
     }
 
@@ -207,6 +212,7 @@ impl Calls for UnderWay {
 struct View {
     governor: Arc<Governor>,
     tasks: Arc<Tasks>,
+    overdue_grace: Duration,
     guard: Arc<Guard>,
 }
 
@@ -247,6 +253,18 @@ impl Outlook for View {
 
     fn write_path(&self) -> write_path::View {
         self.guard.view()
+    }
+
+    fn ends_sandboxes(&self) -> bool {
+        self.governor.settings().mode == Mode::Enforce
+    }
+
+    fn overdue_grace(&self) -> Duration {
+        self.overdue_grace
+    }
+
+    fn drain(&self) {
+        self.governor.drain();
     }
 }
 

@@ -17,7 +17,7 @@ use super::problem::{Problem, Problems, Source};
 
 const PREFIX: &str = "CUBEWARDEN_";
 /// Variables that the command line reads itself.
-const OF_THE_COMMAND_LINE: [&str; 1] = ["CUBEWARDEN_CONFIG"];
+const OF_THE_COMMAND_LINE: [&str; 3] = ["CUBEWARDEN_CONFIG", "CUBEWARDEN_ADMIN", "CUBEWARDEN_ADMIN_TOKEN"];
 
 /// One value that holds, and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,6 +27,8 @@ pub(super) fn read(sheet: &mut Sheet) -> (Settings, Option<LedgerId>, Decisions)
         let decisions = Decisions {
             age: s.get("decisions_age", "7days", &duration(HOUR..=YEAR)),
             count: s.get("decisions_count", 100_000, &whole(1_000..=100_000_000)).into(),
+            ends_age: s.get("ends_age", "60days", &duration(HOUR..=YEAR)),
+            ends_count: s.get("ends_count", 200_000, &whole(1_000..=100_000_000)).into(),
         };
         let lost = s.get("lost_ledger", "", &lost_ledger());
         (kind, path, Redis { url, ledger, share }, lost, decisions)

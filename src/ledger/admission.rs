@@ -33,6 +33,8 @@ pub struct Ask {
     pub metadata: Option<String>,
     /// The Idempotency-Key it came with.
     pub key: Option<IdempotencyKey>,
+    /// Its `x-request-id`, for the log.
+    pub request: Option<String>,
     /// The owner's claim and the lease it begins with, where holders have leases.
     pub lease: Option<(OwnerClaim, LeasePlan)>,
 }
@@ -72,7 +74,15 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] if the store fails. Asking again with the same marker is safe: the slot is taken once.
     pub async fn reserve(&self, ask: &Ask, limits: Limits) -> Result<Reserved, LedgerError> {
-        self.take(ask, limits, |reserved, _now| reserved).await
+        self.take(ask, Some(limits), |reserved, _now| reserved).await
+    }
+
+    /// Takes a slot whatever any limit says: for whoever only watches, and must count what goes by.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub async fn reserve_unlimited(&self, ask: &Ask) -> Result<Reserved, LedgerError> {
+        self.take(ask, None, |reserved, _now| reserved).await
     }
 
     /// [`reserve`](Self::reserve) and [`dispatch`](Self::dispatch) in one commit, for a create that goes upstream as soon as
@@ -88,21 +98,24 @@ impl Ledger {
         let dispatched = |reserved: Entry, now| {
             reserved.dispatch(now, &timing).expect("an entry that is reserved can be dispatched")
         };
-        self.take(ask, limits, dispatched).await
+        self.take(ask, Some(limits), dispatched).await
     }
 
     async fn take(
         &self,
         ask: &Ask,
-        limits: Limits,
+        limits: Option<Limits>,
         ready: impl Fn(Entry, UnixMillis) -> Entry,
     ) -> Result<Reserved, LedgerError> {
         for _ in 0..ATTEMPTS {
             let (now, until) = self.time().await?;
             let entry = ready(self.reserved(ask, now), now);
-            let expected = self.limits_expected();
-            let limits = self.in_force(&ask.bucket, limits);
-            let batch = Batch { until, ..slot_batch(ask, &entry, limits, expected.clone()) };
+            // Where nothing is limited, no change of limits can be missed.
+            let expected = limits.and_then(|_| self.limits_expected());
+            let limits = limits.map_or_else(Limits::default, |own| self.in_force(&ask.bucket, own));
+            let mut batch = Batch { until, ..slot_batch(ask, &entry, limits, expected.clone()) };
+            let decision = Decision::about(&entry, "admitted", "slot taken").asked_by(ask.request.as_deref());
+            self.record(&mut batch, decision, now);
             match self.write(batch).await? {
                 Committed::Done(version) => {
                     self.memory.wrote(&entry, version);
@@ -177,6 +190,5 @@ fn slot_batch(ask: &Ask, entry: &Entry, limits: Limits, expected: Option<(Key, V
     if let Some((claim, plan)) = &ask.lease {
         claim.take_in(&mut batch, entry, plan);
     }
-    batch.log.push(Decision::about(entry, "admitted", "slot taken").at(entry.asked).encode());
     batch
 }

@@ -53,9 +53,8 @@ impl Ledger {
         let key = Key::Sandbox(import.sandbox.clone());
         batch.expect.push((key.clone(), 0));
         batch.put.push((key, entry.marker.as_str().into()));
-        batch
-            .log
-            .push(Decision::about(&entry, "imported", "found at Cube without a record").at(now).encode());
+        let decision = Decision::about(&entry, "imported", "found at Cube without a record");
+        self.record(&mut batch, decision, now);
         Ok(if self.commit(batch, &entry).await? { Imported::Yes } else { Imported::Known })
     }
 

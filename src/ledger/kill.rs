@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Decision, Ledger, LedgerError, Step};
+use super::{Cause, Decision, Ledger, LedgerError, Step};
 use crate::ids::{Marker, SandboxId};
 use crate::rules::delete::{self, Decision as May, Shown};
 use crate::rules::entry::{Actor, Birth, Entry, KillFailure, Proof, State, Struck, Unfit};
@@ -61,14 +61,15 @@ impl Ledger {
         marker: &Marker,
         actor: Actor,
         shown: &Shown,
-        why: &str,
+        cause: impl Into<Cause<'_>>,
     ) -> Result<Condemned, LedgerError> {
         let timing = self.settings.timing;
+        let Cause { why, request } = cause.into();
         let condemned = self
             .change(marker, |entry, now| match delete::decide(actor, shown, &entry, now, &timing) {
                 May::Allow => match entry.condemn(actor, now) {
                     Ok(next) => {
-                        let decision = Decision::about(&next, "condemned", why).by(actor);
+                        let decision = Decision::about(&next, "condemned", why).by(actor).asked_by(request);
                         Step::Write(Box::new(next), Some(decision), Condemned::Yes)
                     }
                     Err(_) => Step::Keep(Condemned::Later),
@@ -84,7 +85,7 @@ impl Ledger {
                 },
                 May::Fenced => {
                     // Nothing changes, but the stale wish is evidence worth keeping.
-                    let decision = Decision::about(&entry, "fenced", why).by(actor);
+                    let decision = Decision::about(&entry, "fenced", why).by(actor).asked_by(request);
                     Step::Write(Box::new(entry), Some(decision), Condemned::Fenced)
                 }
                 May::Unproven => Step::Keep(Condemned::Unproven),

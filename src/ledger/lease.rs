@@ -188,7 +188,7 @@ impl Ledger {
             seal_in(&mut batch, &entry, &next, now);
             batch.expect.push((keys[1].clone(), 0));
             if next.generation != entry.generation {
-                batch.log.push(Decision::about(&next, "reused", "its owner asked again").at(now).encode());
+                self.record(&mut batch, Decision::about(&next, "reused", "its owner asked again"), now);
             }
             if self.commit(batch, &next).await? {
                 return Ok(Acquired::Yes(Box::new(next)));

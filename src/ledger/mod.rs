@@ -19,6 +19,7 @@ mod memory;
 pub mod moving;
 mod objects;
 mod operations;
+mod operator;
 mod rebuild;
 mod recollection;
 mod settle;
@@ -29,11 +30,12 @@ mod views;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arc_swap::ArcSwap;
 use tokio::sync::{Notify, watch};
 
 pub use admission::{Ask, Full, FullWhere, Limits, Reserved};
 pub use collector::{Remembered, Written};
-pub use decisions::Decision;
+pub use decisions::{Cause, Decision};
 pub use idempotency::{Claim, Claiming, IdempotencyKey, Repeated};
 pub use instances::{BEAT, SILENT};
 pub use inventory::{Import, Imported};
@@ -43,14 +45,16 @@ pub use lease::{Acquired, ByHolder, Holding, LeasePlan, OwnerClaim};
 pub use limits::Agreement;
 pub use memory::Known;
 pub use operations::{Began, Beginning};
+pub use operator::Heeded;
 pub use rebuild::Part;
 pub use trust::Standing;
-pub use views::{BucketCounts, CHARGED, Counts};
+pub use views::{BucketCounts, CHARGED, ChargedPage, Counts};
 
-pub use crate::store::Sharing;
+pub use crate::store::{Log, Sharing};
 
 use crate::ids::{InstanceId, LedgerId, Marker, UpstreamName};
 use crate::rules::entry::{Entry, Timing};
+use crate::rules::policy::Policies;
 use crate::store::schema::{self, Key, Set};
 use crate::store::{Appointment, Batch, Committed, Record, Store, StoreError, UNREADABLE, Version};
 use crate::time::{Chance, UnixMillis};
@@ -107,12 +111,16 @@ pub struct Ledger {
     chance: Chance,
     memory: memory::Memory,
     unsent: Mutex<Vec<Marker>>,
+    /// Calls that are over, and still registered for all that is known.
+    unwritten: Mutex<Vec<operations::Unwritten>>,
     /// Who lived when this warden last looked.
     peers: Mutex<HashSet<InstanceId>>,
     limits: Mutex<limits::InForce>,
     configured: Notify,
     notes: Mutex<decisions::Notes>,
     work: Notify,
+    /// By which decisions are made, as far as the log names them.
+    policies: ArcSwap<Policies>,
     /// Why the last write failed; a store that can be read but not written is of no use to anybody.
     write_error: Mutex<Option<String>>,
 }
@@ -161,11 +169,13 @@ impl Ledger {
             chance,
             memory: memory::Memory::default(),
             unsent: Mutex::default(),
+            unwritten: Mutex::default(),
             peers: Mutex::default(),
             limits: Mutex::default(),
             configured: Notify::new(),
             notes: Mutex::default(),
             work: Notify::new(),
+            policies: ArcSwap::default(),
             write_error: Mutex::default(),
         })
     }
@@ -259,7 +269,9 @@ impl Ledger {
             let mut batch = rewrite(&seen.entry, seen.version, &next);
             batch.until = seen.until;
             lease::seal_in(&mut batch, &seen.entry, &next, seen.now);
-            batch.log.extend(decision.map(|decision| decision.at(seen.now).encode()));
+            if let Some(decision) = decision {
+                self.record(&mut batch, decision, seen.now);
+            }
             if self.commit(batch, &next).await? {
                 return Ok(Some(answer));
             }

@@ -9,10 +9,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::lease::SEALED_FOR;
 use super::trust::meta_in;
-use super::{LedgerError, corrupt};
+use super::{LedgerError, corrupt, decisions};
 use crate::store::schema::lines::Text;
 use crate::store::schema::{self, Key, Set};
-use crate::store::{Appointment, Batch, Committed, Piece, Record, Store, UNREADABLE, Version};
+use crate::store::{Appointment, Batch, Committed, Log, Piece, Record, Store, UNREADABLE, Version};
 use crate::time::UnixMillis;
 
 /// While an import goes on: which text.
@@ -114,7 +114,7 @@ pub async fn export(store: &dyn Store) -> Result<Text, LedgerError> {
     let mut decisions = Vec::new();
     let mut after = 0;
     loop {
-        let page = store.log(after, PAGE).await?;
+        let page = decisions::page(store, after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = last.sequence;
         decisions.extend(page.into_iter().map(|logged| logged.value));
@@ -191,7 +191,8 @@ pub async fn import(store: &dyn Store, text: &Text) -> Result<(), ImportError> {
     let written = usize::try_from(logged(store).await?).unwrap_or(usize::MAX).min(text.decisions.len());
     for some in text.decisions[written..].chunks(PAGE) {
         let expect = vec![(mark.clone(), begun)];
-        committed(store, Batch { expect, log: some.to_vec(), ..Batch::default() }).await?;
+        let (ends, log) = some.iter().cloned().partition(|line| decisions::half_of(line) == Log::Ends);
+        committed(store, Batch { expect, log, ends, ..Batch::default() }).await?;
     }
     // From here on it is a ledger.
     let batch = Batch {
@@ -253,7 +254,7 @@ async fn begin(store: &dyn Store, mark: &Key, digest: &str) -> Result<Version, I
 async fn logged(store: &dyn Store) -> Result<u64, LedgerError> {
     let (mut count, mut after) = (0, 0);
     loop {
-        let page = store.log(after, PAGE).await?;
+        let page = decisions::page(store, after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(count) };
         after = last.sequence;
         count += u64::try_from(page.len()).unwrap_or(u64::MAX);

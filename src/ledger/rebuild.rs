@@ -96,7 +96,7 @@ impl Ledger {
             let batch = Batch {
                 expect: vec![(Key::Meta, version)],
                 put: vec![(Key::Meta, schema::encode(&meta))],
-                log: vec![decision.at(now).encode()],
+                ends: vec![decision.at(now).encode()],
                 ..Batch::default()
             };
             // Moved: another warden was faster.
@@ -303,7 +303,7 @@ impl Ledger {
             .with("judgement_from", UnixMillis(meta.judgement_from).to_string());
         let batch = Batch {
             put: vec![(Key::Meta, schema::encode(&meta))],
-            log: vec![decision.at(now).encode()],
+            ends: vec![decision.at(now).encode()],
             ..Batch::default()
         };
         match self.commit_on(&known, batch).await? {

@@ -113,7 +113,7 @@ impl Ledger {
                 displace(other, *version, &mut batch);
             }
             let decision = Decision::about(&next, next.state.name(), "the sandbox exists");
-            batch.log.push(decision.at(seen.now).encode());
+            self.record(&mut batch, decision, seen.now);
             if self.commit(batch, &next).await? {
                 return Ok(Some(next));
             }

@@ -28,6 +28,17 @@ pub struct Counts {
     pub all: BucketCounts,
 }
 
+/// A piece of what holds a slot.
+#[derive(Debug)]
+pub struct ChargedPage {
+    /// The entries.
+    pub entries: Vec<Entry>,
+    /// Records that cannot be read.
+    pub corrupt: Vec<LedgerError>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<Marker>,
+}
+
 impl BucketCounts {
     /// How many slots are held.
     #[must_use]
@@ -71,6 +82,25 @@ impl Ledger {
         let set = bucket.map_or(Set::AllSlots, |bucket| Set::Slots(bucket.clone()));
         let markers = self.markers(&set).await?;
         self.entries(&markers).await
+    }
+
+    /// Up to `most` of them after a marker, in the order of the markers; and the last marker that was looked at, if there
+    /// may be more.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn charged_after(
+        &self,
+        bucket: Option<&Bucket>,
+        after: Option<&Marker>,
+        most: usize,
+    ) -> Result<ChargedPage, LedgerError> {
+        let set = bucket.map_or(Set::AllSlots, |bucket| Set::Slots(bucket.clone()));
+        let members = self.store.members(&set, after.map(Marker::as_str), most).await?;
+        let markers: Vec<Marker> = members.iter().filter_map(|member| Marker::new(member).ok()).collect();
+        let (entries, corrupt) = self.entries(&markers).await?;
+        let next = if members.len() < most { None } else { markers.last().cloned() };
+        Ok(ChargedPage { entries, corrupt, next })
     }
 
     /// Whether an entry is of the Cube that this warden serves: only a warden of that Cube judges it.

@@ -101,8 +101,8 @@ impl fmt::Debug for Wiring {
 pub struct Proxy {
     settings: Settings,
     wiring: Wiring,
-    /// Set once clients are to go to a successor: how long an idle connection is kept until then.
-    parting: OnceLock<Duration>,
+    /// How long idle connections are kept once the end has been told, if not for [`LINGER`].
+    linger: OnceLock<Duration>,
 }
 
 /// What an answer consists of: our own bytes, or the upstream's stream.
@@ -134,15 +134,12 @@ impl Proxy {
     /// Puts the skin together.
     #[must_use]
     pub fn build(settings: Settings, wiring: Wiring) -> Arc<Self> {
-        Arc::new(Self { settings, wiring, parting: OnceLock::new() })
+        Arc::new(Self { settings, wiring, linger: OnceLock::new() })
     }
 
-    /// From here on each answer sends its client elsewhere (`Connection: close`), and a drain closes idle connections only
-    /// after `linger`. A request that crosses the close of an idle connection is lost to its client; one that comes before
-    /// `linger` is over is answered.
-    pub fn part(&self, linger: Duration) {
-        // Who parts twice is parting already.
-        let _first = self.parting.set(linger);
+    /// Says, before the end is told, for how long idle connections are kept then. What counts is what is said first.
+    pub fn linger(&self, length: Duration) {
+        let _first = self.linger.set(length);
     }
 
     /// One request, from its head to the head of its answer. The wrapper that logs and counts; no decision is made here.
@@ -152,9 +149,6 @@ impl Proxy {
         let mut outcome = self.exchange(request, &mut account).await;
         if let Some(id) = id {
             outcome.answer.headers_mut().entry(REQUEST_ID).or_insert(id);
-        }
-        if self.parting.get().is_some() && outcome.answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-            outcome.answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         account.answered(outcome)
     }
@@ -194,18 +188,28 @@ impl Proxy {
     }
 }
 
-/// Serves one client connection to its end. Once `drain` is true, calls in flight are finished and answered with
-/// `Connection: close`; an idle connection is closed (later, while [parting](Proxy::part)).
+/// How long a client that keeps its connection may still use it once the end has been told. Closed at once, it would be
+/// closed in the face of whoever is just sending; in this time everybody who is busy is told so with an answer.
+pub const LINGER: Duration = Duration::from_secs(1);
+
+/// Serves one client connection to its end. Once `drain` is true, what is in flight or still comes is answered with
+/// `Connection: close`; a connection that stays idle is closed after [`LINGER`], or [as long as was said](Proxy::linger).
 ///
 /// A client that closes its sending side is gone (as for Cube itself): only so can a hang-up be told from patience.
 pub async fn serve_connection<S>(io: S, proxy: Arc<Proxy>, drain: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let shared = Arc::clone(&proxy);
+    let (shared, draining) = (Arc::clone(&proxy), drain.clone());
     let service = service_fn(move |request| {
-        let proxy = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(proxy.handle(request).await) }
+        let (proxy, draining) = (Arc::clone(&shared), draining.clone());
+        async move {
+            let mut answer = proxy.handle(request).await;
+            if *draining.borrow() && answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(answer)
+        }
     });
     let connection = http1::Builder::new()
         .preserve_header_case(true)
@@ -214,25 +218,19 @@ where
         .serve_connection(TokioIo::new(io), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
+    let over = async {
+        told(drain).await;
+        proxy.wiring.clock.sleep(*proxy.linger.get().unwrap_or(&LINGER)).await;
+    };
     let ended = tokio::select! {
-        // An answer that is ready when the end has been told says `Connection: close`.
-        biased;
-        () = left(drain, &proxy) => {
+        ended = connection.as_mut() => ended,
+        () = over => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        ended = connection.as_mut() => ended,
     };
     if let Err(error) = ended {
         tracing::debug!(error = &error as &dyn std::error::Error, "a client connection broke off");
-    }
-}
-
-/// Ready when an idle connection is to be closed.
-async fn left(drain: watch::Receiver<bool>, proxy: &Proxy) {
-    told(drain).await;
-    if let Some(linger) = proxy.parting.get() {
-        proxy.wiring.clock.sleep(*linger).await;
     }
 }
 

@@ -15,6 +15,7 @@ mod actor;
 mod birth;
 mod end;
 mod lease;
+mod operator;
 #[cfg(test)]
 pub(super) mod tests;
 mod timing;

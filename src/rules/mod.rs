@@ -8,6 +8,7 @@ pub mod collector;
 pub mod colour;
 pub mod delete;
 pub mod entry;
+pub mod explain;
 pub mod lanes;
 pub mod latency;
 pub mod limits;

@@ -5,6 +5,7 @@
 //! metric series. Deliberately absent: how the layers were written; `config` resolves them.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -64,6 +65,28 @@ impl Default for BucketPolicy {
             host_mount: Permission::Allow,
             distribution_scope: Permission::Allow,
         }
+    }
+}
+
+impl BucketPolicy {
+    /// Eight digits that stand for the whole policy: another policy has others. For records, never compared for safety.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let mut print = Print(0xcbf2_9ce4_8422_2325);
+        // Writing into a number cannot fail.
+        let _never = write!(print, "{self:?}");
+        format!("{:08x}", (print.0 >> 32) ^ (print.0 & 0xffff_ffff))
+    }
+}
+
+/// FNV-1a of a text that is written piece by piece.
+struct Print(u64);
+
+impl fmt::Write for Print {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        self.0 = text.bytes().fold(self.0, fold);
+        Ok(())
     }
 }
 
@@ -195,6 +218,17 @@ impl Policies {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
     use super::*;
+
+    #[test]
+    fn a_fingerprint_is_the_same_for_the_same_policy_and_another_for_another() {
+        let plain = BucketPolicy::default();
+        assert_eq!(plain.fingerprint(), BucketPolicy::default().fingerprint());
+        assert_eq!(plain.fingerprint().len(), 8);
+        let limited = BucketPolicy { limit: Some(1), ..plain.clone() };
+        let kept = BucketPolicy { retention: Some(Duration::from_secs(1)), ..plain.clone() };
+        let prints = [&plain, &limited, &kept].map(BucketPolicy::fingerprint);
+        assert!(prints[0] != prints[1] && prints[1] != prints[2] && prints[0] != prints[2], "{prints:?}");
+    }
 
     #[test]
     fn a_bucket_lives_by_its_own_policy_else_its_environments_else_the_defaults() {

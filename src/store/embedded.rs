@@ -13,7 +13,6 @@ mod writer;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -25,10 +24,10 @@ use redb::{Database, ReadTransaction, ReadableDatabase};
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use self::disk::OpenError;
-use self::disk::Opener;
+use self::disk::{Lock, Opener};
 use self::writer::{Answer, Job, Work, Writer};
 use super::schema::{Key, Set};
-use super::{Batch, Committed, Logged, Page, Reached, Sharing, Snapshot, Store, StoreError};
+use super::{Batch, Committed, Log, Logged, Page, Reached, Sharing, Snapshot, Store, StoreError};
 use crate::time::{Clock, UnixMillis};
 
 /// So many commits may wait; who comes later waits for a place.
@@ -40,8 +39,8 @@ pub struct Embedded {
     /// `None` only while it is dropped.
     queue: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
-    /// Held so that no other process opens the same ledger; nothing to hold in memory.
-    _lock: Option<File>,
+    /// `None` in memory: there is nothing to hold.
+    lock: Option<Lock>,
 }
 
 /// How well commits share syncs.
@@ -105,7 +104,7 @@ impl Embedded {
 
     fn start(
         path: &Path,
-        lock: Option<File>,
+        lock: Option<Lock>,
         opener: Opener,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
@@ -126,7 +125,7 @@ impl Embedded {
             .name("ledger-writer".to_owned())
             .spawn(move || writer.run(jobs))
             .map_err(|error| disk::of_io(path, error))?;
-        Ok(Self { shared, queue: Some(queue), writer: Some(writer), _lock: lock })
+        Ok(Self { shared, queue: Some(queue), writer: Some(writer), lock })
     }
 
     async fn ask(&self, work: Work) -> Answer {
@@ -212,12 +211,12 @@ impl Store for Embedded {
         self.ask(Work::Commit(Box::new(batch))).await
     }
 
-    async fn log(&self, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
-        self.look(|read| tables::log(read, after, most))
+    async fn log(&self, log: Log, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
+        self.look(|read| tables::log(read, log, after, most))
     }
 
-    async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError> {
-        self.ask(Work::Trim { keep, through }).await.map(drop)
+    async fn trim_log(&self, log: Log, keep: u64, through: u64) -> Result<(), StoreError> {
+        self.ask(Work::Trim { log, keep, through }).await.map(drop)
     }
 
     async fn scan(&self, from: Option<&str>) -> Result<Page, StoreError> {
@@ -246,7 +245,8 @@ impl Drop for Embedded {
 
 impl fmt::Debug for Embedded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Embedded").field("groups", &self.groups()).finish_non_exhaustive()
+        let mut shown = f.debug_struct("Embedded");
+        shown.field("lock", &self.lock).field("groups", &self.groups()).finish_non_exhaustive()
     }
 }
 

@@ -94,8 +94,20 @@ pub struct Batch {
     pub leave: Vec<(Set, String)>,
     /// Appointments to move.
     pub appointments: Vec<Appointment>,
-    /// Decision records to append.
+    /// Decision records to append to [`Log::Calls`].
     pub log: Vec<Vec<u8>>,
+    /// Decision records to append to [`Log::Ends`].
+    pub ends: Vec<Vec<u8>>,
+}
+
+/// The two halves of the decision log. They share their sequence and are bounded apart, so that no flood in one crowds out
+/// the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Log {
+    /// What callers asked for and were given or refused.
+    Calls,
+    /// What ended, or was kept from its end, and by whom.
+    Ends,
 }
 
 /// What became of a commit.
@@ -230,17 +242,18 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// [`StoreError::Unavailable`]: whether it happened is unknown; asking again with the same expectations is safe.
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError>;
 
-    /// Up to `most` decision records with a sequence above `after`, in order.
+    /// Up to `most` decision records of one half with a sequence above `after`, in order.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    async fn log(&self, after: u64, most: usize) -> Result<Vec<Logged>, StoreError>;
+    async fn log(&self, log: Log, after: u64, most: usize) -> Result<Vec<Logged>, StoreError>;
 
-    /// Drops decision records so that at most `keep` remain, the oldest first, and those with a sequence up to `through`.
+    /// Drops decision records of one half so that at most `keep` remain, the oldest first, and those with a sequence up to
+    /// `through`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError>;
+    async fn trim_log(&self, log: Log, keep: u64, through: u64) -> Result<(), StoreError>;
 
     /// A page of everything that the ledger holds but the log, from where another page ended. For export and checks only:
     /// it costs as much as there is.

@@ -33,7 +33,7 @@ use self::names::Names;
 use self::scripts::Scripts;
 use super::schema::{Key, Set};
 use super::settings;
-use super::{Batch, Committed, Logged, Page, Record, Sharing, Snapshot, Store, StoreError, UNREADABLE};
+use super::{Batch, Committed, Log, Logged, Page, Record, Sharing, Snapshot, Store, StoreError, UNREADABLE};
 use crate::time::UnixMillis;
 
 /// The shared store.
@@ -57,6 +57,16 @@ impl Redis {
         let hints = Hints::listen(address.clone(), names.channel());
         let link = Link::new(address);
         Ok(Self { link, scripts: Scripts::new(), names, clock: LedgerClock::new(time), hints })
+    }
+
+    /// Whether it keeps an append-only file, as far as it tells.
+    pub async fn append_only(&self) -> Option<bool> {
+        let mut ask = redis::cmd("INFO");
+        ask.arg("persistence");
+        let reply = self.link.ask(&ask, Again::Safe).await.ok()?;
+        let info: String = redis::from_redis_value_ref(&reply).ok()?;
+        let enabled = info.lines().find_map(|line| line.strip_prefix("aof_enabled:"))?;
+        Some(enabled.trim() == "1")
     }
 
     fn names_of(&self, keys: &[Key]) -> Vec<String> {
@@ -112,8 +122,8 @@ impl Store for Redis {
         Ok(committed)
     }
 
-    async fn log(&self, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
-        let log = self.names.log();
+    async fn log(&self, log: Log, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
+        let log = self.names.log(log);
         let mut ask = redis::cmd("XRANGE");
         ask.arg(&log).arg(format!("({after}")).arg("+").arg("COUNT").arg(count(most));
         link::logged(
@@ -122,8 +132,8 @@ impl Store for Redis {
         )
     }
 
-    async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError> {
-        let log = self.names.log();
+    async fn trim_log(&self, log: Log, keep: u64, through: u64) -> Result<(), StoreError> {
+        let log = self.names.log(log);
         let first = through.saturating_add(1);
         for (by, threshold) in [("MINID", first), ("MAXLEN", keep)] {
             let mut ask = redis::cmd("XTRIM");

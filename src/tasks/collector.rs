@@ -15,12 +15,13 @@ pub(super) use tell::because;
 use super::survey::Inventory;
 use super::{Kills, Rules, Tasks, inventory};
 use crate::ids::Marker;
-use crate::ledger::{LedgerError, Written};
+use crate::ledger::{Decision, LedgerError, Written};
 use crate::rules::collector::Terms;
 use crate::rules::collector::memory::Mode;
 use crate::rules::collector::plan;
 use crate::rules::collector::report::{Prices, Report};
 use crate::rules::collector::watch::Watch;
+use crate::rules::entry::Actor;
 use crate::rules::listing::Verdict;
 use crate::telemetry::ListVerdict;
 use crate::time::Stopwatch;
@@ -45,6 +46,8 @@ pub(super) struct Notes {
     watch: Watch,
     /// Whose end was announced.
     announced: HashSet<Marker>,
+    /// Whose end was withheld, and that is written down: in shadow the same are planned in each cycle.
+    withheld: HashSet<Marker>,
     /// Whose quarantine was told.
     quarantined: HashSet<Marker>,
     /// How much each bucket kept when that was last told.
@@ -109,6 +112,9 @@ impl Tasks {
         let (mut report, mut written) = (judged.report, Written::Yes);
         self.tell(&mut notes, &report, &inventory, rules);
         let plan = plan::plan(judged.ends, terms, self.ledger.jitter(u64::MAX));
+        if rules.kills == Kills::Withheld {
+            self.write_withheld(&plan, &mut notes.withheld).await?;
+        }
         // After the ledger was rebuilt nobody has had the time to show a sign of life.
         let may = rules.kills == Kills::CarriedOut && self.ledger.may_judge(inventory.began);
         if may && !plan.items.is_empty() {
@@ -122,6 +128,25 @@ impl Tasks {
         });
         *held = (written == Written::Yes).then_some(remembered);
         Ok(Cycle::Done)
+    }
+
+    /// What enforcing would have ended, once each.
+    async fn write_withheld(&self, plan: &plan::Plan, told: &mut HashSet<Marker>) -> Result<(), LedgerError> {
+        let new: Vec<_> = plan.items.iter().filter(|item| !told.contains(&item.marker)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let would = |item: &&plan::Item| {
+            Decision::new("would_condemn", item.reason.name())
+                .with("marker", item.marker.as_str())
+                .with("sandbox_id", item.sandbox.as_str())
+                .with("bucket", item.bucket.to_string())
+                .with("generation", item.mark.generation.0)
+                .by(Actor::Collector)
+        };
+        self.ledger.append(&new.iter().map(would).collect::<Vec<_>>()).await?;
+        told.extend(new.iter().map(|item| item.marker.clone()));
+        Ok(())
     }
 
     async fn ask_traffic(&self, watch: &mut Watch, inventory: &Inventory) {

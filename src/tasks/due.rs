@@ -27,6 +27,7 @@ impl Tasks {
     /// [`LedgerError`] if the store fails.
     pub async fn tick_due(self: &Arc<Self>) -> Result<usize, LedgerError> {
         self.ledger.give_back().await?;
+        self.ledger.write_ended().await?;
         // What was left as it was keeps its place at the head: it is read past, or it would hide all others.
         let most = MOST + self.left_over.load(Ordering::Relaxed);
         let (now, entries, corrupt) = self.ledger.due(most).await?;

@@ -101,8 +101,12 @@ pub struct Deletes {
 /// How much of the decision log is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decisions {
-    /// The oldest kept.
+    /// How long it is kept what callers asked for, and were given or refused.
     pub age: Duration,
-    /// The most kept.
+    /// The most of these.
     pub count: u64,
+    /// How long it is kept what ended, and why.
+    pub ends_age: Duration,
+    /// The most of these.
+    pub ends_count: u64,
 }

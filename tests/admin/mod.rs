@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod gauge;
+mod orders;
+mod shadow;
 mod views;
 
 use std::collections::BTreeMap;
@@ -20,6 +22,14 @@ async fn ask(admin: &Admin, method: &str, path: &str, headers: &[(&str, &str)]) 
     let request = Request::builder().method(method).uri(path);
     let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     admin.answer(&request.body(()).unwrap().into_parts().0).await
+}
+
+/// The answer to an order, and its body.
+async fn order(admin: &Admin, path: &str, body: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+    let request = Request::builder().method("POST").uri(path);
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    let answer = admin.answer_to(&request.body(()).unwrap().into_parts().0, body.as_bytes()).await;
+    (answer.status().as_u16(), serde_json::from_slice(answer.body()).unwrap())
 }
 
 /// A JSON answer with status 200.

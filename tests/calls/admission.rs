@@ -68,7 +68,7 @@ async fn a_late_release_frees_only_its_own_slot() {
     let a = create(&caller);
     stage.pass(30 * SECOND).await;
     refused(&a.await.unwrap(), 504, "OUTCOME_UNKNOWN");
-    for wait in [0, 5, 565] {
+    for wait in [50, 5, 515] {
         stage.skip(wait * SECOND);
         refused(&caller.post("/sandboxes", BODY).await, 429, "CAPACITY_EXCEEDED");
         stage.due().await;

@@ -46,7 +46,7 @@ async fn what_the_reconciler_settles_is_counted_by_what_it_came_to() {
     stage.cube.fault(Fault::Reset { done: false }.on(Kind::Create).times(1));
     assert_eq!(stage.warden.caller().post("/sandboxes", BODY).await.status, 504);
     stage.warden.caller().create(SHORT).await;
-    for wait in [0, 5, 5, 594] {
+    for wait in [80, 5, 5, 510] {
         stage.skip(wait * SECOND);
         stage.due().await;
     }

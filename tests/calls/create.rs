@@ -54,7 +54,7 @@ async fn an_unclear_500_stays_cubes_own_answer_and_keeps_its_slot() {
     assert_eq!(answer.status, 500);
     assert!(answer.text("message").contains("130594"), "{answer:?}");
     assert_eq!(stage.states().await, ["ambiguous"]);
-    for wait in [0, 5, 595] {
+    for wait in [80, 5, 515] {
         stage.skip(wait * SECOND);
         stage.due().await;
     }
@@ -221,7 +221,7 @@ async fn five_hundred_creates_that_fail_in_six_ways_leave_nothing_behind() {
     stage.due().await;
     stage.until_held(2 * 84).await;
     assert!(stage.cube.alive().is_empty(), "what came to be was found and ended");
-    for wait in [0, 5, 595] {
+    for wait in [80, 5, 515] {
         stage.skip(wait * SECOND);
         stage.due().await;
     }
@@ -404,7 +404,7 @@ async fn an_answer_that_names_no_sandbox_is_an_unknown_outcome() {
     refused(&stage.warden.caller().post("/sandboxes", BODY).await, 504, "OUTCOME_UNKNOWN");
     let entries = stage.warden.entries().await;
     assert!(matches!(entries[0].state, State::Ambiguous { .. }), "{entries:?}");
-    for wait in [0, 5, 595] {
+    for wait in [80, 5, 515] {
         stage.skip(wait * SECOND);
         stage.due().await;
     }

@@ -66,7 +66,7 @@ async fn a_create_that_was_sent_is_never_sent_again_however_its_answer_is_lost()
         let answer = stage.warden.caller().post("/sandboxes", BODY).await;
         refused(&answer, 504, "OUTCOME_UNKNOWN");
         assert_eq!(stage.created().len(), 2, "{fault:?}");
-        for wait in [0, 5, 595] {
+        for wait in [80, 5, 515] {
             stage.skip(Duration::from_secs(wait));
             stage.due().await;
         }

@@ -296,8 +296,8 @@ async fn ids_are_accepted_qualified_and_with_a_client_tail_and_a_stale_generatio
     assert_eq!(listed[0]["sandboxID"], named);
     for (name, shown) in [
         (named.clone(), &named),
-        (bare.clone(), &bare),
-        (format!("{bare}-node-1"), &bare),
+        (bare.clone(), &named),
+        (format!("{bare}-node-1"), &named),
         (format!("{named}-00000000-0000-4000-8000-000000000000"), &named),
     ] {
         let read = stage.a().get(&path(&name, "")).await;

@@ -19,4 +19,5 @@ mod reuse;
 mod stage;
 mod told;
 mod touch;
+mod unwritten;
 mod words;

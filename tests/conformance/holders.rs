@@ -311,6 +311,7 @@ async fn create(ledger: &Arc<Ledger>, model: &mut Model, of: usize, by: usize) -
         template: "tpl".to_owned(),
         metadata: None,
         key: None,
+        request: None,
         lease: Some((claim, plan(LEASES[by]))),
     };
     let Reserved::Slot(reserved) = ledger.reserve(&ask, Limits::default()).await.unwrap() else {

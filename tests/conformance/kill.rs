@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use cubewarden::store::embedded::Embedded;
 use cubewarden::store::schema::Set;
-use cubewarden::store::{Appointment, Batch, Committed, Store};
+use cubewarden::store::{Appointment, Batch, Committed, Log, Store};
 use cubewarden::time::{Chance, UnixMillis, WallClock};
 
 use super::place::{slots, volume};
@@ -87,7 +87,7 @@ async fn hammer(directory: &Path, first: u64, end: u64) {
 async fn whole(store: &Embedded, numbers: std::ops::Range<u64>) -> Vec<u64> {
     let members = store.members(&anvil(), None, usize::MAX).await.unwrap();
     let due = store.due(UnixMillis(u64::MAX), usize::MAX).await.unwrap();
-    let logged = store.log(0, usize::MAX).await.unwrap();
+    let logged = store.log(Log::Calls, 0, usize::MAX).await.unwrap();
     let mut log: Vec<_> = logged.into_iter().map(|line| String::from_utf8(line.value).unwrap()).collect();
     log.sort_unstable();
     assert_eq!(members, due, "members and appointments");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cubewarden::store::schema::Set;
-use cubewarden::store::{Appointment, Batch, Committed, Reached, Record, StoreError};
+use cubewarden::store::{Appointment, Batch, Committed, Log, Reached, Record, StoreError};
 use cubewarden::time::{UnixMillis, WallClock, within};
 
 use super::place::{Place, join, leave, put, slots, volume};
@@ -220,25 +220,47 @@ pub(super) async fn members_page_through_a_set_in_order(place: Place) {
     assert_eq!(from_one_who_left, ["m3", "m4", "m5"]);
 }
 
+pub(super) async fn the_halves_of_the_log_share_their_sequence_and_not_their_bounds(place: Place) {
+    let half = |calls: &[&str], ends: &[&str]| {
+        let lines = |lines: &[&str]| lines.iter().map(|line| (*line).into()).collect();
+        Batch { log: lines(calls), ends: lines(ends), ..Batch::default() }
+    };
+    place.done(half(&["1"], &["a"])).await;
+    place.done(half(&["2", "3"], &[])).await;
+    place.done(half(&[], &["b"])).await;
+    let calls = place.store().log(Log::Calls, 0, 9).await.unwrap();
+    let ends = place.store().log(Log::Ends, 0, 9).await.unwrap();
+    let mut all: Vec<_> = calls.iter().chain(&ends).collect();
+    all.sort_by_key(|logged| logged.sequence);
+    let order: Vec<_> = all.iter().map(|logged| String::from_utf8(logged.value.clone()).unwrap()).collect();
+    assert_eq!(order, ["1", "a", "2", "3", "b"]);
+    assert!(all.windows(2).all(|pair| pair[0].sequence < pair[1].sequence), "no two have one place");
+    place.store().trim_log(Log::Calls, 0, u64::MAX).await.unwrap();
+    assert!(place.log().await.is_empty());
+    assert_eq!(place.store().log(Log::Ends, 0, 9).await.unwrap(), ends);
+    place.store().trim_log(Log::Ends, 1, 0).await.unwrap();
+    assert_eq!(place.store().log(Log::Ends, 0, 9).await.unwrap(), ends[1..]);
+}
+
 pub(super) async fn the_log_keeps_its_order_and_loses_the_oldest_first(place: Place) {
     let log =
         |lines: &[&str]| Batch { log: lines.iter().map(|line| (*line).into()).collect(), ..Batch::default() };
     place.done(log(&["1", "2", "3"])).await;
     place.done(log(&["4"])).await;
     place.done(log(&["5", "6"])).await;
-    let logged = place.store().log(0, 9).await.unwrap();
+    let logged = place.store().log(Log::Calls, 0, 9).await.unwrap();
     assert!(logged.is_sorted_by(|a, b| a.sequence < b.sequence));
     assert_eq!(place.log().await, ["1", "2", "3", "4", "5", "6"].map(|line| line.as_bytes().to_vec()));
-    assert_eq!(place.store().log(logged[1].sequence, 2).await.unwrap(), logged[2..4]);
+    assert_eq!(place.store().log(Log::Calls, logged[1].sequence, 2).await.unwrap(), logged[2..4]);
 
-    place.store().trim_log(5, 0).await.unwrap();
-    assert_eq!(place.store().log(0, 9).await.unwrap(), logged[1..]);
-    place.store().trim_log(5, logged[2].sequence).await.unwrap();
-    assert_eq!(place.store().log(0, 9).await.unwrap(), logged[3..]);
-    place.store().trim_log(0, 0).await.unwrap();
+    place.store().trim_log(Log::Calls, 5, 0).await.unwrap();
+    assert_eq!(place.store().log(Log::Calls, 0, 9).await.unwrap(), logged[1..]);
+    place.store().trim_log(Log::Calls, 5, logged[2].sequence).await.unwrap();
+    assert_eq!(place.store().log(Log::Calls, 0, 9).await.unwrap(), logged[3..]);
+    place.store().trim_log(Log::Calls, 0, 0).await.unwrap();
     assert!(place.log().await.is_empty());
     place.done(log(&["7"])).await;
-    let after = place.store().log(0, 9).await.unwrap();
+    let after = place.store().log(Log::Calls, 0, 9).await.unwrap();
     assert!(after[0].sequence > logged[5].sequence, "whoever reads on after the trim misses nothing");
 }
 
@@ -329,10 +351,10 @@ pub(super) async fn time_never_steps_back_not_even_after_reopening(mut place: Pl
 pub(super) async fn sequences_go_on_after_reopening(mut place: Place) {
     let log = || Batch { log: vec!["x".into()], ..Batch::default() };
     let before = place.done(log()).await;
-    let logged = place.store().log(0, 9).await.unwrap();
-    place.store().trim_log(0, 0).await.unwrap();
+    let logged = place.store().log(Log::Calls, 0, 9).await.unwrap();
+    place.store().trim_log(Log::Calls, 0, 0).await.unwrap();
     place.reopen();
     let after = place.done(log()).await;
     assert!(after > before, "a version that was seen is not issued again");
-    assert!(place.store().log(0, 9).await.unwrap()[0].sequence > logged[0].sequence);
+    assert!(place.store().log(Log::Calls, 0, 9).await.unwrap()[0].sequence > logged[0].sequence);
 }

@@ -69,6 +69,7 @@ impl Books {
             template: "tpl".to_owned(),
             metadata: None,
             key: None,
+            request: None,
             lease: Some((claim, plan)),
         }
     }

@@ -39,6 +39,7 @@ macro_rules! laws_hold_on {
                 laws::what_leaves_and_joins_in_one_batch_is_in
                 laws::appointments_come_due_in_order_and_move
                 laws::members_page_through_a_set_in_order
+                laws::the_halves_of_the_log_share_their_sequence_and_not_their_bounds
                 laws::the_log_keeps_its_order_and_loses_the_oldest_first
                 laws::bytes_come_back_as_they_were
                 laws::time_follows_the_clock_and_never_steps_back

@@ -6,7 +6,7 @@ use cubewarden::ids::{Bucket, ObjectKind};
 use cubewarden::store::embedded::Embedded;
 use cubewarden::store::redis::{Redis, Time};
 use cubewarden::store::schema::{Key, Set};
-use cubewarden::store::{Batch, Committed, Record, Store, Version};
+use cubewarden::store::{Batch, Committed, Log, Record, Store, Version};
 use cubewarden::time::{Clock, ManualClock, UnixMillis};
 
 use crate::support::redis::{RedisServer, waited};
@@ -97,7 +97,7 @@ impl Place {
     }
 
     pub(super) async fn log(&self) -> Vec<Vec<u8>> {
-        let logged = self.store().log(0, 1000).await.unwrap();
+        let logged = self.store().log(Log::Calls, 0, 1000).await.unwrap();
         logged.into_iter().map(|logged| logged.value).collect()
     }
 

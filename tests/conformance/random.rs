@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use cubewarden::store::schema::{Key, Set};
-use cubewarden::store::{Appointment, Batch, Committed, Reached};
+use cubewarden::store::{Appointment, Batch, Committed, Log, Reached};
 use cubewarden::time::{Chance, UnixMillis};
 
 use super::model::{Expected, Model};
@@ -126,7 +126,7 @@ async fn walk(mut place: Place, steps: &[Step]) -> Result<(), (usize, String)> {
                 commit(&place, &mut model, &batch).await.map_err(fail)?;
             }
             Step::Trim { keep } => {
-                place.store().trim_log(*keep as u64, 0).await.unwrap();
+                place.store().trim_log(Log::Calls, *keep as u64, 0).await.unwrap();
                 model.trim(*keep);
             }
             Step::Clock { forward: true, by } => place.clock.advance(*by),

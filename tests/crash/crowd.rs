@@ -1,6 +1,8 @@
-//! 64 clients, ten slots, twenty seconds, and a Cube that loses answers, works late, refuses and drops.
+//! 64 clients, ten slots, twenty seconds or until everybody had a turn, and a Cube that loses answers, works late, refuses and drops.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use cubewarden::time::{Chance, Clock as _, Stopwatch, WallClock};
@@ -15,6 +17,8 @@ use crate::support::{until, warden};
 const CLIENTS: usize = 64;
 const LIMIT: usize = 10;
 const LENGTH: Duration = Duration::from_secs(20);
+/// A slow machine takes longer until everybody has had a turn; whoever still had none by then is starved.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// Short, but in the same order as the real ones: what Cube does late comes before the horizon.
 pub(super) const SHORT: &str = r#"
@@ -53,16 +57,33 @@ pub(super) fn mishap(chance: &Chance) -> Rule {
     rule.times(1)
 }
 
-/// Creates and deletes until the time is over; how many lives it had.
-async fn live(caller: Caller, since: Stopwatch) -> usize {
+/// Until when the crowd goes on: all of it, for who waits must wait among others.
+struct Day {
+    since: Stopwatch,
+    /// Clients who have not had a sandbox yet.
+    waiting: AtomicUsize,
+}
+
+impl Day {
+    fn is_over(&self) -> bool {
+        let length = if self.waiting.load(SeqCst) == 0 { LENGTH } else { LONGEST };
+        self.since.elapsed() >= length
+    }
+}
+
+/// Creates and deletes until the day is over; how many lives it had.
+async fn live(caller: Caller, day: Arc<Day>) -> usize {
     let body = format!(r#"{{"templateID":"{TEMPLATE}","timeout":3600}}"#);
     let mut lives = 0;
-    while since.elapsed() < LENGTH {
+    while !day.is_over() {
         let answer = caller.post("/sandboxes", &body).await;
         if answer.status != 201 {
             assert!([429, 500, 504, 408].contains(&answer.status.as_u16()), "{answer:?}");
             WallClock.sleep(Duration::from_millis(20)).await;
             continue;
+        }
+        if lives == 0 {
+            day.waiting.fetch_sub(1, SeqCst);
         }
         lives += 1;
         let path = format!("/sandboxes/{}", answer.text("sandboxID"));
@@ -75,11 +96,12 @@ async fn live(caller: Caller, since: Stopwatch) -> usize {
 async fn a_crowd_never_has_more_than_the_limit_and_leaves_nothing_behind() {
     let cube = CubeSim::builder().profile(Profile::V070).start().await.unwrap();
     let warden = warden::before(&cube.url()).config(SHORT).start().await;
-    let since = Stopwatch::start();
-    let clients: Vec<_> = (0..CLIENTS).map(|_| tokio::spawn(live(warden.caller(), since))).collect();
+    let day = Arc::new(Day { since: Stopwatch::start(), waiting: AtomicUsize::new(CLIENTS) });
+    let client = |_| tokio::spawn(live(warden.caller(), Arc::clone(&day)));
+    let clients: Vec<_> = (0..CLIENTS).map(client).collect();
     let chance = Arc::new(Chance::from_os());
     let mut round = 0_u64;
-    while since.elapsed() < LENGTH {
+    while !day.is_over() {
         // One at a time: those that struck nobody yet must not pile up until they strike everybody.
         cube.clear_faults();
         cube.fault(mishap(&chance));

@@ -62,6 +62,8 @@ struct Day {
     collected: usize,
     /// How many requests Cube had seen before this step.
     seen: usize,
+    /// Since when Cube holds requests back, if it does.
+    held_since: Option<UnixMillis>,
     story: String,
 }
 
@@ -87,6 +89,7 @@ fn day(seed: u64, kind: DayKind) -> Day {
         paused: BTreeMap::new(),
         collected: 0,
         seen: 0,
+        held_since: None,
         story: String::new(),
     };
     for step in 0..steps {
@@ -116,6 +119,7 @@ impl Day {
         if self.world.is_dead() || !self.world.is_up() {
             self.power_cut();
         }
+        self.let_go_of_the_old(Duration::ZERO);
         if self.kind == DayKind::Collected {
             self.world.advance(Duration::from_secs(60));
         }
@@ -153,6 +157,23 @@ impl Day {
         let (alive, held) = (self.world.alive().len(), self.world.cube.held());
         writeln!(self.story, "{step}: {what}; {alive} alive, {held} held, {} calls", self.calls.len())
             .unwrap();
+    }
+
+    /// No Cube holds a request for as long as a lost create may still appear: what it has held for five minutes, or would
+    /// have in so long a `jump`, it lets go.
+    fn let_go_of_the_old(&mut self, jump: Duration) {
+        const LONGEST: Duration = Duration::from_secs(300);
+        let now = self.world.clock.now();
+        if self.world.cube.held() == 0 {
+            self.held_since = None;
+            return;
+        }
+        let since = *self.held_since.get_or_insert(now);
+        if now.since(since).saturating_add(jump) >= LONGEST {
+            self.world.cube.release();
+            self.world.settle();
+            self.held_since = None;
+        }
     }
 
     fn create(&mut self) -> String {
@@ -262,6 +283,7 @@ impl Day {
             self.paused.values_mut().for_each(|since| *since = since.minus(back));
             return "the clock steps back".to_owned();
         }
+        self.let_go_of_the_old(Duration::from_secs(seconds));
         self.world.advance(Duration::from_secs(seconds));
         format!("{seconds} seconds")
     }

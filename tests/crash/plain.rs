@@ -10,7 +10,8 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use cubewarden::store::schema::{Key, Set};
 use cubewarden::store::{
-    Batch, Committed, Logged, Page, Piece, Reached, Record, Sharing, Snapshot, Store, StoreError, Version,
+    Batch, Committed, Log, Logged, Page, Piece, Reached, Record, Sharing, Snapshot, Store, StoreError,
+    Version,
 };
 use cubewarden::time::{Clock as _, ManualClock, UnixMillis};
 use tokio::sync::watch;
@@ -24,7 +25,9 @@ struct Content {
     due: BTreeSet<(UnixMillis, String)>,
     /// The same by member.
     appointed: BTreeMap<String, UnixMillis>,
+    logged: u64,
     log: BTreeMap<u64, Vec<u8>>,
+    ends: BTreeMap<u64, Vec<u8>>,
 }
 
 /// See the head of the file.
@@ -93,9 +96,11 @@ impl Content {
                 self.due.insert((is, moved.member));
             }
         }
-        for line in batch.log {
-            let next = self.log.keys().next_back().map_or(1, |last| last + 1);
-            self.log.insert(next, line);
+        for (half, lines) in [(&mut self.log, batch.log), (&mut self.ends, batch.ends)] {
+            for line in lines {
+                self.logged += 1;
+                half.insert(self.logged, line);
+            }
         }
         Committed::Done(self.sequence)
     }
@@ -152,17 +157,19 @@ impl Store for Plain {
         Ok(committed)
     }
 
-    async fn log(&self, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
+    async fn log(&self, log: Log, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
         let content = self.content.lock().unwrap();
-        let lines = content.log.range(after + 1..).take(most);
+        let lines =
+            (if log == Log::Calls { &content.log } else { &content.ends }).range(after + 1..).take(most);
         Ok(lines.map(|(sequence, value)| Logged { sequence: *sequence, value: value.clone() }).collect())
     }
 
-    async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError> {
+    async fn trim_log(&self, log: Log, keep: u64, through: u64) -> Result<(), StoreError> {
         let mut content = self.content.lock().unwrap();
-        content.log.retain(|sequence, _| *sequence > through);
-        while content.log.len() as u64 > keep {
-            content.log.pop_first();
+        let half = if log == Log::Calls { &mut content.log } else { &mut content.ends };
+        half.retain(|sequence, _| *sequence > through);
+        while half.len() as u64 > keep {
+            half.pop_first();
         }
         Ok(())
     }

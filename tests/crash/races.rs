@@ -295,6 +295,7 @@ async fn a_slot_that_comes_free_at_the_moment_a_waiter_leaves_goes_to_the_next_a
             template: String::new(),
             metadata: None,
             key: None,
+            request: None,
             lease: None,
         };
         let held = ledger.reserve(&ask, limits).await.unwrap();

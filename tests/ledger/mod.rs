@@ -50,6 +50,7 @@ fn ask(ledger: &Ledger, key: Option<IdempotencyKey>) -> Ask {
         template: "tpl".into(),
         metadata: None,
         key,
+        request: None,
         lease: None,
     }
 }

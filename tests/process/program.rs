@@ -47,6 +47,11 @@ pub(crate) fn complaint(output: &Output) -> String {
     text
 }
 
+/// Whether an event's sentence begins like this.
+fn begins(beginning: &str) -> impl Fn(&Value) -> bool {
+    move |line| line["message"].as_str().is_some_and(|text| text.starts_with(beginning))
+}
+
 impl Site {
     /// Before the Cube at `upstream`, with more configuration.
     pub(crate) fn new(upstream: &str, config: &str) -> Self {
@@ -93,7 +98,12 @@ impl Site {
 
     /// Starts serving, and waits until it says where.
     pub(crate) async fn serve(&self) -> Serving {
-        self.start(&[]).serves().await
+        self.try_serve().await.unwrap_or_else(|said| panic!("it ended: {said:?}"))
+    }
+
+    /// The same; what it said if it ended instead.
+    pub(crate) async fn try_serve(&self) -> Result<Serving, Vec<Value>> {
+        self.start(&[]).try_serves().await
     }
 
     /// Starts serving with more arguments, and does not wait; where it serves is not known yet.
@@ -122,11 +132,16 @@ impl Site {
 
 impl Serving {
     /// Waits until it says where it serves.
-    pub(crate) async fn serves(mut self) -> Self {
-        let greeting = self.until_said("cubewarden serves").await;
+    pub(crate) async fn serves(self) -> Self {
+        self.try_serves().await.unwrap_or_else(|said| panic!("it ended: {said:?}"))
+    }
+
+    /// The same; what it said if it ended instead.
+    async fn try_serves(mut self) -> Result<Self, Vec<Value>> {
+        let greeting = self.until_logged("cubewarden serves", begins("cubewarden serves")).await?;
         let url = |name: &str| format!("http://{}", greeting[name].as_str().unwrap());
         (self.proxy, self.admin) = (url("proxy"), url("admin"));
-        self
+        Ok(self)
     }
 
     /// Waits until it is ready.
@@ -161,16 +176,34 @@ impl Serving {
 
     /// Waits for an event whose sentence begins like this.
     pub(crate) async fn until_said(&mut self, beginning: &str) -> Value {
+        let said = self.until_logged(beginning, begins(beginning)).await;
+        said.unwrap_or_else(|log| panic!("it ended: {log:?}"))
+    }
+
+    /// Waits until the access log says that a request ended like this.
+    pub(crate) async fn until_request_ended(&mut self, ending: &str) -> Value {
+        let ended = self.until_logged(ending, |line| line["ending"] == ending).await;
+        ended.unwrap_or_else(|log| panic!("it ended: {log:?}"))
+    }
+
+    /// Waits for a line of the log; all that it said if it ends instead.
+    async fn until_logged(
+        &mut self,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value, Vec<Value>> {
         for _ in 0..6000 {
-            let said =
-                |line: &Value| line["message"].as_str().is_some_and(|text| text.starts_with(beginning));
-            if let Some(line) = self.log().into_iter().find(said) {
-                return line;
+            // Asked before the log is read: what it said last must not be missed.
+            let over = self.child.try_wait().unwrap().is_some();
+            if let Some(line) = self.log().into_iter().find(&wanted) {
+                return Ok(line);
             }
-            assert!(self.child.try_wait().unwrap().is_none(), "it ended: {:?}", self.log());
+            if over {
+                return Err(self.log());
+            }
             WallClock.sleep(Duration::from_millis(10)).await;
         }
-        panic!("waited a minute in vain for {beginning:?}: {:?}", self.log());
+        panic!("waited a minute in vain for {what:?}: {:?}", self.log());
     }
 
     /// Sends it a signal.
@@ -193,6 +226,12 @@ impl Serving {
             WallClock.sleep(Duration::from_millis(10)).await;
         }
         panic!("it did not end within a minute: {:?}", self.log());
+    }
+
+    /// Kills it as the machine would, in the middle of whatever it does.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Tells it to stop, and waits for a good end.

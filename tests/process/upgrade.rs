@@ -111,7 +111,7 @@ async fn with_an_embedded_ledger_nobody_is_refused_while_the_new_process_waits_f
     let mut new = site.start(&["--upgrade"]);
     old.until_said("a successor takes over").await;
     // The operator still sees the one that works.
-    assert_eq!(old.operator().get("/readyz").await.json()["draining"], false);
+    assert_eq!(old.operator().get("/readyz").await.json()["draining"], true);
     // Who comes now is not refused, and is served when the new process can.
     let early = Caller::strict(&url);
     let waiting = tokio::spawn(async move { early.get("/sandboxes").await });

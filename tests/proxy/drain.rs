@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use cubewarden::proxy::service;
+use cubewarden::proxy::{LINGER, service};
 use pingora_core::services::Service as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 
-use super::front::{Front, wire};
+use super::front::{Front, pass, wire};
 use super::peer::{Upstream, field, soon};
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn an_idle_client_connection_outlives_the_clients_own_300_seconds() {
 }
 
 #[tokio::test]
-async fn draining_finishes_what_is_in_flight_and_closes_what_is_idle() {
+async fn draining_finishes_what_is_in_flight_and_answers_once_more_who_is_just_about_to_ask() {
     let upstream = Upstream::listen().await;
     let front = Front::before(upstream.address()).await;
     let mut busy = front.client().await;
@@ -37,7 +37,10 @@ async fn draining_finishes_what_is_in_flight_and_closes_what_is_idle() {
     let mut up = upstream.accept().await;
     up.hear_head().await;
     front.drain.send_replace(true);
-    assert_eq!(idle.hear_all().await, "");
+    idle.say("POST /governed/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}").await;
+    let last = idle.hear_all().await;
+    assert_eq!(field(&last, "connection"), Some("close"));
+    assert!(last.ends_with("{}"), "{last}");
     up.say("HTTP/1.1 200 OK\r\ndate: x\r\ncontent-length: 4\r\n\r\ndone").await;
     let answer = busy.hear_all().await;
     assert_eq!(field(&answer, "connection"), Some("close"));
@@ -45,9 +48,21 @@ async fn draining_finishes_what_is_in_flight_and_closes_what_is_idle() {
 }
 
 #[tokio::test]
+async fn draining_closes_what_stays_idle() {
+    let upstream = Upstream::listen().await;
+    let front = Front::before(upstream.address()).await;
+    let mut idle = front.client().await;
+    idle.say("POST /governed/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}").await;
+    idle.hear_until("{}").await;
+    front.drain.send_replace(true);
+    front.pass(LINGER).await;
+    assert_eq!(idle.hear_all().await, "");
+}
+
+#[tokio::test]
 async fn the_pingora_service_serves_the_same_and_drains_with_its_server() {
     let upstream = Upstream::listen().await;
-    let (proxy, _clock, _calls, _finished) = wire(upstream.address(), "", false);
+    let (proxy, clock, _calls, _finished) = wire(upstream.address(), "", false);
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("proxy");
     let mut service = service("proxy", proxy, "127.0.0.1:0");
@@ -72,6 +87,7 @@ async fn the_pingora_service_serves_the_same_and_drains_with_its_server() {
         assert!(soon("the answer", client.read_buf(&mut answer)).await.unwrap() > 0);
     }
     shutdown.send_replace(true);
+    pass(&clock, LINGER).await;
     assert_eq!(soon("the end", client.read_to_end(&mut answer)).await.unwrap(), 0);
     soon("the service's end", serving).await.unwrap();
 }

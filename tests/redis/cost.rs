@@ -1,6 +1,6 @@
 //! What a sandbox costs on Redis: round trips and memory.
 
-use cubewarden::store::Store as _;
+use cubewarden::store::{Log, Store as _};
 
 use super::body;
 use crate::cube::CubeSim;
@@ -76,7 +76,7 @@ async fn an_entry_takes_less_than_three_kibibytes() {
             create.await.unwrap();
         }
     }
-    store.trim_log(0, 0).await.unwrap();
+    store.trim_log(Log::Calls, 0, 0).await.unwrap();
     let each = (memory(&server) - before) / ENTRIES;
     println!("{each} bytes each");
     assert!((1000..3072).contains(&each), "{each}");

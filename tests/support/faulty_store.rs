@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cubewarden::store::schema::{Key, Set, decode_entry};
-use cubewarden::store::{Batch, Committed, Logged, Page, Sharing, Snapshot, Store, StoreError};
+use cubewarden::store::{Batch, Committed, Log, Logged, Page, Sharing, Snapshot, Store, StoreError};
 use cubewarden::time::{Clock, UnixMillis};
 use tokio::sync::watch;
 
@@ -268,14 +268,14 @@ impl Store for FaultyStore {
         self.below.due(until, most).await
     }
 
-    async fn log(&self, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
+    async fn log(&self, log: Log, after: u64, most: usize) -> Result<Vec<Logged>, StoreError> {
         self.pass().await?;
-        self.below.log(after, most).await
+        self.below.log(log, after, most).await
     }
 
-    async fn trim_log(&self, keep: u64, through: u64) -> Result<(), StoreError> {
+    async fn trim_log(&self, log: Log, keep: u64, through: u64) -> Result<(), StoreError> {
         self.pass().await?;
-        self.below.trim_log(keep, through).await
+        self.below.trim_log(log, keep, through).await
     }
 
     async fn scan(&self, from: Option<&str>) -> Result<Page, StoreError> {

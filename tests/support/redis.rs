@@ -103,6 +103,18 @@ impl RedisServer {
         self.until_it_answers();
     }
 
+    /// Starts it again without what its files held.
+    pub(crate) fn restart_empty(&mut self) {
+        for name in ["appendonlydir", "dump.rdb"].map(|name| self.dir.path().join(name)) {
+            if name.is_dir() {
+                std::fs::remove_dir_all(name).unwrap();
+            } else if name.exists() {
+                std::fs::remove_file(name).unwrap();
+            }
+        }
+        self.restart();
+    }
+
     /// A client of one's own, to look behind the store's back.
     pub(crate) fn connection(&self) -> redis::Connection {
         self.try_connection().unwrap()

@@ -53,12 +53,13 @@ const HOMES: &[(&str, &[&str])] = &[
             "src/admin",
             "src/verdict",
             "src/ledger/decisions",
+            "src/calls/context",
             // What a webhook is sent.
             "src/telemetry/events",
             "src/calls/mends",
             "src/calls/enrich",
-            // `check --json`.
-            "src/cli/check",
+            // What a running warden answers, and `--json`.
+            "src/cli",
         ],
     ),
     // At the command line errors are read by people; elsewhere a caller matches on them.

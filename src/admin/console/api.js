@@ -10,7 +10,7 @@ export class Unauthenticated extends Error {}
 /** Forgets the old token, and remembers the new one until the page is closed. */
 export const show = (text) => { token = text; };
 
-/** One answer as JSON; `null` for what this warden does not have (404). Other failures are thrown, in words. */
+/** One answer as JSON; `null` for what is not there (404). Other failures are thrown, in words. */
 export async function ask(path, signal = AbortSignal.timeout(30_000)) {
   const headers = token === null ? {} : { authorization: `Bearer ${token}` };
   const answer = await fetch(path, { headers, signal, cache: "no-store", credentials: "omit", redirect: "error" });

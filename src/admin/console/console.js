@@ -51,7 +51,6 @@ const overview = poll(2000, async () => {
   unlocked();
   views.standing(ready);
   views.buckets(buckets);
-  if (view === null) return;
   views.writePath(view);
   charts.sample(view);
   charts.drawBacklog(byId("backlog-chart"));
@@ -59,13 +58,8 @@ const overview = poll(2000, async () => {
   byId("sampled").textContent = charts.sampledFor();
 }, told("overview"));
 
-// A warden without a collector is asked once.
-let collects = true;
-
 const collector = poll(5000, async () => {
-  if (!collects) return;
   const [state, plan] = await Promise.all([ask("v1/admin/collector"), ask("v1/admin/plan")]);
-  collects = state !== null;
   views.collector(state, plan);
 }, told("collector"));
 
@@ -111,26 +105,15 @@ let cursor = null;
 let records = [];
 
 const decisions = poll(3000, async () => {
-  if (cursor === null) cursor = await end();
-  for (;;) {
-    const answer = await ask(`v1/admin/decisions?after=${cursor}&limit=1000`);
+  for (let more = true; more;) {
+    const part = cursor === null ? `newest=true&limit=${DECISIONS}` : `after=${cursor}&limit=1000`;
+    const answer = await ask(`v1/admin/decisions?${part}`);
+    more = cursor !== null && answer.next_after !== null;
     records = [...answer.decisions.reverse(), ...records].slice(0, DECISIONS);
-    cursor = Math.max(cursor, records[0]?.sequence ?? 0, answer.next_after ?? 0);
-    if (answer.next_after === null) break;
+    cursor = Math.max(cursor ?? 0, records[0]?.sequence ?? 0, answer.next_after ?? 0);
   }
   views.decisions(records, explain);
 }, told("decisions"));
-
-/** Where the log's last records begin; from its start where the warden cannot tell. */
-async function end() {
-  try {
-    const answer = await ask(`v1/admin/decisions?newest=true&limit=${DECISIONS}`);
-    return Math.max(0, (answer.decisions[0]?.sequence ?? 1) - 1);
-  } catch (error) {
-    if (error.status === 400) return 0;
-    throw error;
-  }
-}
 
 async function explain(name) {
   try {

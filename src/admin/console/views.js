@@ -55,16 +55,14 @@ export function writePath(view) {
   byId("backlog-now").textContent = `now ${number(view.backlog)}`;
 }
 
-/** `/v1/admin/collector` and `/v1/admin/plan`, where this warden has them. */
+/** `/v1/admin/collector` and `/v1/admin/plan`. */
 export function collector(state, plan) {
-  byId("collector-section").hidden = state === null;
-  if (state === null) return;
   const colours = Object.entries(state.found?.colours ?? {}).map(([name, count]) => `${name} ${plain(count)}`);
   const line = [`cycle ${state.cycle ?? "none"}`, state.last_cycle && when(state.last_cycle),
     state.found?.verdict && `listing ${plain(state.found.verdict)}`, ...colours,
     state.carried_out === false && "decides only, ends nothing"];
   byId("collector").replaceChildren(said(line.filter(Boolean).join(" · ")));
-  const ends = plan?.ends ?? [];
+  const ends = plan.ends;
   byId("plan").replaceChildren(...ends.slice(0, 20).map((end) =>
     make("li", "", make("span", "chip white", "white"), " ", said(end.sandbox_id, "span", "name"), " ", said(end.reason))));
   if (ends.length > 20) byId("plan").append(make("li", "soft", `and ${number(ends.length - 20)} more`));

@@ -11,7 +11,7 @@ const START: UnixMillis = UnixMillis(1_800_000_000_000);
 const STEP: Duration = Duration::from_secs(1000);
 const DEPTH: usize = 6;
 
-fn timing() -> Timing {
+pub(super) fn timing() -> Timing {
     Timing { kill_tries: 2, ..Timing::default() }
 }
 
@@ -110,7 +110,7 @@ fn events(now: UnixMillis) -> Vec<Event> {
     events
 }
 
-fn operation(now: UnixMillis) -> Operation {
+pub(super) fn operation(now: UnixMillis) -> Operation {
     let id = OperationId::new(&"2".repeat(16)).unwrap();
     Operation { id, kind: "connect".to_owned(), until: now.plus(Duration::from_secs(150)) }
 }

@@ -51,6 +51,27 @@ impl Entry {
         self.reschedule(timing)
     }
 
+    /// A call has ended, and that could not be written down then: it is not under way any more. Of what it did only that
+    /// counts which keeps the sandbox longer, for others have written since. `None` if it is not registered (any more).
+    #[must_use]
+    pub fn end_late(
+        self,
+        operation: &OperationId,
+        effect: Effect,
+        now: UnixMillis,
+        timing: &Timing,
+    ) -> Option<Self> {
+        self.operations.iter().find(|other| other.id == *operation)?;
+        let lengthens =
+            |new: Option<UnixMillis>| self.deadline.is_some_and(|old| new.is_none_or(|new| new > old));
+        let effect = match effect {
+            Effect::Deadline(new) | Effect::RunningUntil(new) if lengthens(new) => Effect::Deadline(new),
+            Effect::Rewound => effect,
+            _ => Effect::None,
+        };
+        Some(self.end(operation, effect, now, timing))
+    }
+
     /// Cube showed it running or paused. A pause keeps the time it was first seen, unless there was a sign of life since: a
     /// call whose answer was lost may have woken it, and then this is another pause. A resume is a new incarnation.
     #[must_use]
@@ -122,3 +143,6 @@ impl Entry {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,16 +87,31 @@ pub enum OpenError {
     },
 }
 
+/// Held so that no other process opens the same ledger.
+///
+/// It is given back in so many words, not by closing the file: a child process that is being started holds a copy of every
+/// open file until it becomes another program, and with it a lock that nobody has given back.
+#[derive(Debug)]
+pub(super) struct Lock(pub(super) File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "the ledger's lock could not be given back; it ends with the process");
+        }
+    }
+}
+
 /// Takes the directory (making it if need be) and its lock, and makes the ledger's file if there is none.
-pub(super) fn prepare(path: &Path) -> Result<(File, Opener), OpenError> {
+pub(super) fn prepare(path: &Path) -> Result<(Lock, Opener), OpenError> {
     let io = |error| of_io(path, error);
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io)?;
     let lock = private().open(path.join(LOCK)).map_err(io)?;
-    match lock.try_lock() {
-        Ok(()) => {}
+    let lock = match lock.try_lock() {
+        Ok(()) => Lock(lock),
         Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(path.to_owned())),
         Err(TryLockError::Error(error)) => return Err(io(error)),
-    }
+    };
     let file = path.join(FILE);
     if !file.try_exists().map_err(io)? {
         make(path, &file)?;

@@ -1,4 +1,4 @@
-//! What lies in the file: five tables, how a batch is written into them and how they are read.
+//! What lies in the file: six tables, how a batch is written into them and how they are read.
 //!
 //! | table | key → value |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `records` | key → version, bytes |
 //! | `members` | set, member → nothing |
 //! | `appointments` | time, member → nothing |
-//! | `log` | sequence → bytes |
+//! | `log`, `ends` | sequence → bytes |
 //!
 //! Must stay true: everything here works inside a transaction that somebody else begins and ends; nothing is kept.
 
@@ -15,7 +15,7 @@ use std::ops::Bound;
 
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction};
 
-use crate::store::{Appointment, Logged, Page, Piece, Record, Version};
+use crate::store::{Appointment, Log, Logged, Page, Piece, Record, Version};
 use crate::time::UnixMillis;
 
 /// The arrangement of tables that this program writes. A greater one is refused.
@@ -28,7 +28,8 @@ const HEAD: TableDefinition<&str, u64> = TableDefinition::new("head");
 const RECORDS: TableDefinition<&str, (Version, &[u8])> = TableDefinition::new("records");
 const MEMBERS: TableDefinition<(&str, &str), Nothing> = TableDefinition::new("members");
 const APPOINTMENTS: TableDefinition<(u64, &str), Nothing> = TableDefinition::new("appointments");
-const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
+const CALLS: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
+const ENDS: TableDefinition<u64, &[u8]> = TableDefinition::new("ends");
 
 /// The numbers that go on from commit to commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -185,8 +186,11 @@ pub(super) fn due(read: &ReadTransaction, until: UnixMillis, most: usize) -> Res
     Ok(due)
 }
 
-pub(super) fn log(read: &ReadTransaction, after: u64, most: usize) -> Result<Vec<Logged>> {
-    let table = read.open_table(LOG)?;
+pub(super) fn log(read: &ReadTransaction, log: Log, after: u64, most: usize) -> Result<Vec<Logged>> {
+    let table = read.open_table(match log {
+        Log::Calls => CALLS,
+        Log::Ends => ENDS,
+    })?;
     let range = table.range((Bound::Excluded(after), Bound::Unbounded))?;
     range
         .take(most)
@@ -203,7 +207,8 @@ pub(super) struct Tables<'txn> {
     records: Table<'txn, &'static str, (Version, &'static [u8])>,
     members: Table<'txn, (&'static str, &'static str), Nothing>,
     appointments: Table<'txn, (u64, &'static str), Nothing>,
-    log: Table<'txn, u64, &'static [u8]>,
+    calls: Table<'txn, u64, &'static [u8]>,
+    ends: Table<'txn, u64, &'static [u8]>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -213,7 +218,8 @@ impl<'txn> Tables<'txn> {
             records: write.open_table(RECORDS)?,
             members: write.open_table(MEMBERS)?,
             appointments: write.open_table(APPOINTMENTS)?,
-            log: write.open_table(LOG)?,
+            calls: write.open_table(CALLS)?,
+            ends: write.open_table(ENDS)?,
         })
     }
 
@@ -252,16 +258,24 @@ impl<'txn> Tables<'txn> {
         Ok(())
     }
 
-    pub(super) fn append(&mut self, sequence: u64, value: &[u8]) -> Result<()> {
-        self.log.insert(sequence, value)?;
+    fn half(&mut self, log: Log) -> &mut Table<'txn, u64, &'static [u8]> {
+        match log {
+            Log::Calls => &mut self.calls,
+            Log::Ends => &mut self.ends,
+        }
+    }
+
+    pub(super) fn append(&mut self, log: Log, sequence: u64, value: &[u8]) -> Result<()> {
+        self.half(log).insert(sequence, value)?;
         Ok(())
     }
 
     /// Drops what has a sequence up to `through`, then the oldest until `keep` remain.
-    pub(super) fn trim(&mut self, keep: u64, through: u64) -> Result<()> {
-        self.log.retain_in(..=through, |_, _| false)?;
-        for _ in keep..self.log.len()? {
-            self.log.pop_first()?;
+    pub(super) fn trim(&mut self, log: Log, keep: u64, through: u64) -> Result<()> {
+        let half = self.half(log);
+        half.retain_in(..=through, |_, _| false)?;
+        for _ in keep..half.len()? {
+            half.pop_first()?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use redb::{Builder, Database, StorageBackend, TableDefinition};
 use super::{Embedded, OpenError, disk, tables};
 use crate::ids::ObjectKind;
 use crate::store::schema::{Key, Set};
-use crate::store::{Batch, Committed, Store, StoreError};
+use crate::store::{Batch, Committed, Log, Store, StoreError};
 use crate::time::{ManualClock, UnixMillis, WallClock, within};
 
 fn clock() -> Arc<ManualClock> {
@@ -201,7 +201,7 @@ async fn only_what_somebody_may_wait_for_wakes_those_who_wait() {
     let noted = Batch { log: vec![b"a note".to_vec()], ..Batch::default() };
     for silent in [full, moved, noted] {
         store.commit(silent).await.unwrap();
-        store.trim_log(0, u64::MAX).await.unwrap();
+        store.trim_log(Log::Calls, 0, u64::MAX).await.unwrap();
     }
     store.ask(super::Work::Probe).await.unwrap();
     assert!(!changes.has_changed().unwrap(), "a full bucket's waiter would wake itself");
@@ -222,6 +222,18 @@ async fn a_second_opening_is_refused_and_the_files_are_for_their_owner_alone() {
     assert_eq!((mode("."), mode("ledger.redb"), mode("lock")), (0o700, 0o600, 0o600));
     drop(first);
     open(&path).unwrap();
+}
+
+/// A process that starts a child has, until the child becomes another program, two holders of each open file.
+#[tokio::test]
+async fn a_ledger_that_was_closed_is_free_even_while_a_child_process_is_being_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path()).unwrap();
+    let inherited = first.lock.as_ref().unwrap().0.try_clone().unwrap();
+    assert!(matches!(open(dir.path()).unwrap_err(), OpenError::InUse(_)));
+    drop(first);
+    open(dir.path()).unwrap();
+    drop(inherited);
 }
 
 #[test]

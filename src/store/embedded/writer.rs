@@ -22,7 +22,7 @@ use super::disk::Opener;
 use super::tables::{self, Head, Tables};
 use super::{Shared, write_lock};
 use crate::store::schema::Set;
-use crate::store::{Batch, Committed, Reached, StoreError};
+use crate::store::{Batch, Committed, Log, Reached, StoreError};
 
 /// Bounds what one transaction holds, and how long the first of a group waits for the rest to be written.
 pub(super) const LARGEST_GROUP: usize = 512;
@@ -43,7 +43,7 @@ pub(super) enum Work {
     /// All of it or nothing.
     Commit(Box<Batch>),
     /// Drop old decision records.
-    Trim { keep: u64, through: u64 },
+    Trim { log: Log, keep: u64, through: u64 },
     /// Nothing but to find out whether the file must be opened anew: a reader could not read.
     Probe,
 }
@@ -219,9 +219,9 @@ impl<'a> Group<'a> {
         let sequence = self.head.sequence;
         let committed = match work {
             Work::Probe => Committed::Done(sequence),
-            Work::Trim { keep, through } => {
+            Work::Trim { log, keep, through } => {
                 self.outcome = Outcome::Written;
-                self.tables.trim(*keep, *through)?;
+                self.tables.trim(*log, *keep, *through)?;
                 Committed::Done(sequence)
             }
             // The file was put back to an earlier state while it was closed after a failure.
@@ -284,9 +284,11 @@ impl<'a> Group<'a> {
         for appointment in &batch.appointments {
             self.tables.appoint(appointment)?;
         }
-        for value in &batch.log {
-            self.head.logged += 1;
-            self.tables.append(self.head.logged, value)?;
+        for (log, values) in [(Log::Calls, &batch.log), (Log::Ends, &batch.ends)] {
+            for value in values {
+                self.head.logged += 1;
+                self.tables.append(log, self.head.logged, value)?;
+            }
         }
         Ok(Committed::Done(self.head.sequence))
     }

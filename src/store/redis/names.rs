@@ -5,6 +5,8 @@
 
 use std::fmt::Display;
 
+use crate::store::Log;
+
 /// The names of one ledger.
 #[derive(Debug)]
 pub(super) struct Names {
@@ -36,9 +38,17 @@ impl Names {
         self.of(&"due")
     }
 
-    /// The decision log.
-    pub(super) fn log(&self) -> String {
-        self.of(&"log")
+    /// One half of the decision log.
+    pub(super) fn log(&self, log: Log) -> String {
+        match log {
+            Log::Calls => self.of(&"log"),
+            Log::Ends => self.of(&"ends"),
+        }
+    }
+
+    /// What is no record, no set and no appointment.
+    pub(super) fn unscanned(&self) -> [String; 3] {
+        [self.head(), self.log(Log::Calls), self.log(Log::Ends)]
     }
 
     /// Where hints are published; not a key.

@@ -23,7 +23,7 @@ impl Redis {
                 "string" => records.push(key.to_owned()),
                 "zset" => self.members_of(&name, key, &mut pieces).await?,
                 // Sequence, clock and log: they are no records.
-                _ if [self.names.head(), self.names.log()].contains(&name) => {}
+                _ if self.names.unscanned().contains(&name) => {}
                 other => {
                     pieces.push(Piece::Foreign { key: key.to_owned(), what: format!("it is a {other}") });
                 }

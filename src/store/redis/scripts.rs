@@ -9,7 +9,7 @@ use super::link::{Again, Link, foreign, meant, strange};
 use super::names::Names;
 use super::{foreign_record, record};
 use crate::store::schema::Set;
-use crate::store::{Batch, Committed, Reached, Snapshot, StoreError, Version};
+use crate::store::{Batch, Committed, Log, Reached, Snapshot, StoreError, Version};
 use crate::time::UnixMillis;
 
 const OK: i64 = 0;
@@ -128,7 +128,7 @@ impl Scripts {
         given: &str,
         who: &str,
     ) -> Commit<'a> {
-        let keys = vec![names.head(), names.due(), names.log()];
+        let keys = vec![names.head(), names.due(), names.log(Log::Calls), names.log(Log::Ends)];
         let floor = [batch.floor.sequence, batch.floor.own].map(|floor| floor.to_string().into_bytes());
         let [sequence, own] = floor;
         let until = batch.until.map_or(String::new(), |until| until.0.to_string());
@@ -154,8 +154,10 @@ impl Call<'_> {
             let at = appointment.is.map_or(String::new(), |at| at.0.to_string());
             self.arguments.extend([appointment.member.clone().into_bytes(), at.into_bytes()]);
         }
-        self.count(batch.log.len());
-        self.arguments.extend(batch.log.iter().cloned());
+        for log in [&batch.log, &batch.ends] {
+            self.count(log.len());
+            self.arguments.extend(log.iter().cloned());
+        }
         self
     }
 
