@@ -145,13 +145,15 @@ impl Predecessor {
         Ok(Some((Self(line), sockets.map(TcpListener::from))))
     }
 
-    /// Tells it that it may go.
-    pub(super) async fn tell(&self, word: Word) -> io::Result<()> {
+    /// Tells it that it may go. One that is gone meanwhile needs no word.
+    pub(super) async fn tell(&self, word: Word) {
         let byte = match word {
             Word::Serves => SHARED,
             Word::Waits => WAITS,
         };
-        self.0.async_io(Interest::WRITABLE, || self.0.try_write(&[byte])).await.map(|_| ())
+        if let Err(error) = self.0.async_io(Interest::WRITABLE, || self.0.try_write(&[byte])).await {
+            tracing::warn!(%error, "the process that served is gone already");
+        }
     }
 
     /// Ready when it is gone.
@@ -205,4 +207,34 @@ async fn take(line: &UnixStream) -> io::Result<Vec<OwnedFd>> {
         }
     };
     line.async_io(Interest::READABLE, received).await
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_asks_gets_the_same_sockets_and_who_is_gone_needs_no_word() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("upgrade");
+        assert!(Predecessor::find(&path).await.unwrap().is_none());
+        let [proxy, admin] = [(); SOCKETS].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let addresses = [proxy.local_addr().unwrap(), admin.local_addr().unwrap()];
+        let waiting = tokio::spawn(Post::open(&path, [&proxy, &admin]).unwrap().successor());
+        drop((proxy, admin));
+        // The first leaves without a word.
+        drop(Predecessor::find(&path).await.unwrap().unwrap());
+        let (predecessor, sockets) = Predecessor::find(&path).await.unwrap().unwrap();
+        assert_eq!(sockets.map(|socket| socket.local_addr().unwrap()), addresses);
+        assert!(!waiting.is_finished());
+        predecessor.tell(Word::Waits).await;
+        let leaving = waiting.await.unwrap();
+        assert_eq!(leaving.word, Word::Waits);
+        drop(leaving);
+        predecessor.gone().await;
+        predecessor.tell(Word::Serves).await;
+        // The socket is still there, and nobody behind it.
+        assert!(path.exists() && Predecessor::find(&path).await.unwrap().is_none());
+    }
 }

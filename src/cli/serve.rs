@@ -69,7 +69,7 @@ async fn live(
     greet(&settings, &warden, &sockets, since);
     let serving = Serving::start(&warden, sockets, Arc::clone(&clock));
     if let Some(predecessor) = predecessor.filter(|_| is_shared(&settings.store)) {
-        predecessor.tell(Word::Serves).await.context("tell the process that served that it may go")?;
+        predecessor.tell(Word::Serves).await;
     }
     let mut reloading = Reloading::new(file, settings.clone());
     let successor = loop {

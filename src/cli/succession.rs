@@ -52,7 +52,7 @@ pub(super) async fn ledger_of(
     let Some(predecessor) = predecessor.filter(|_| !is_shared(settings)) else {
         return open_store(settings, clock).await.context("open the ledger");
     };
-    predecessor.tell(Word::Waits).await.context("tell the process that serves that we wait for it")?;
+    predecessor.tell(Word::Waits).await;
     tracing::info!("waiting for the process that served to let go of the ledger; clients wait with us");
     predecessor.gone().await;
     // A process that ends closes its line and its files in no order that we could rely on.
