@@ -125,7 +125,10 @@ impl Ledger {
         for page in markers.chunks(super::settle::PAGE) {
             let (entries, unreadable) = self.entries(page).await?;
             corrupt.extend(unreadable);
-            entries.into_iter().filter(|entry| self.is_here(entry)).for_each(&mut see);
+            for entry in entries.into_iter().filter(|entry| self.is_here(entry)) {
+                self.memory.name(&entry);
+                see(entry);
+            }
         }
         Ok(corrupt)
     }

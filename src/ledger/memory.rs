@@ -122,6 +122,11 @@ impl Memory {
     /// Whose it is, as of now.
     pub(super) fn know(&self, entry: &Entry) {
         self.whole().keep(entry);
+        self.name(entry);
+    }
+
+    /// Under which marker it lies, and whose it is.
+    pub(super) fn name(&self, entry: &Entry) {
         let Some(sandbox) = &entry.sandbox else { return };
         if entry.usable() {
             let known = Known {
@@ -191,6 +196,16 @@ impl Ledger {
                 known.remove(sandbox);
             }
         }
+        Ok(())
+    }
+
+    /// Learns under which markers the sandboxes of this Cube lie that other wardens made: whoever leads learns that when it
+    /// takes the inventory, and whoever follows by this.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the store fails.
+    pub async fn learn_names(&self) -> Result<(), LedgerError> {
+        self.each_charged_here(|_| {}).await?;
         Ok(())
     }
 

@@ -50,7 +50,11 @@ impl Ledger {
         lease: Option<&LeaseId>,
     ) -> Result<Option<Entry>, LedgerError> {
         let timing = self.settings.timing;
-        self.give_birth(marker, birth, |entry, now| entry.answered(birth.clone(), lease, now, &timing)).await
+        let born = |entry: Entry, now| {
+            let late = entry.clone().answered_late(birth.clone());
+            entry.answered(birth.clone(), lease, now, &timing).or(late)
+        };
+        self.give_birth(marker, birth, born).await
     }
 
     /// dispatched → killing: Cube said so, but nobody awaits the answer and nothing could claim the sandbox. One commit:

@@ -70,6 +70,7 @@ impl Tasks {
         self.metrics.leads(!follows);
         if follows {
             self.ledger.forget_ended(&[]).await?;
+            self.ledger.learn_names().await?;
             self.ledger.refresh_recollection().await?;
         }
         Ok(!follows)

@@ -72,18 +72,6 @@ async fn check_warns_of_what_tenants_could_reach() {
     assert!(output.contains("admin.token_env"), "{output}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn check_warns_of_what_was_set_and_has_no_effect_yet() {
-    let cube = CubeSim::builder().start().await.unwrap();
-    let (code, found) = check(&Site::new(&cube.url(), "[bucket_defaults]\nretention = \"24h\""));
-    let (result, says) = found("setting");
-    assert_eq!((code, result.as_str()), (0, "warning"));
-    assert!(
-        says.starts_with("bucket_defaults.retention = \"24h\" takes effect with the collector"),
-        "{says}"
-    );
-}
-
 #[test]
 fn a_new_key_has_the_form_that_sdks_accept_and_its_hash_is_right() {
     let output = String::from_utf8(run(&["keygen"], &[]).stdout).unwrap();

@@ -123,6 +123,19 @@ impl Entry {
         self.claimed(now, timing)
     }
 
+    /// The answer of a create whose sandbox another holder has taken meanwhile: what Cube gives only once is kept for that
+    /// one, and nothing else changes.
+    ///
+    /// # Errors
+    /// [`Unfit`] unless it lives under the same id and has no answer yet.
+    pub fn answered_late(mut self, birth: Birth) -> Result<Self, Unfit> {
+        if !self.usable() || self.sandbox.as_ref() != Some(&birth.sandbox) || self.answer.is_some() {
+            return Err(self.unfit());
+        }
+        self.answer = birth.answer;
+        Ok(self)
+    }
+
     /// A retry proved to be the same: the found create is its own again.
     ///
     /// # Errors
