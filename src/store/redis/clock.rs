@@ -45,7 +45,11 @@ impl LedgerClock {
     pub(super) fn given(&self) -> String {
         match &self.time {
             Time::OfRedis => String::new(),
-            Time::Of(clock) => clock.now().0.to_string(),
+            // What was shown here is never taken back, also where nobody has written it down yet.
+            Time::Of(clock) => {
+                let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+                clock.now().max(shown.greatest).0.to_string()
+            }
         }
     }
 
