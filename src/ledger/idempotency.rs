@@ -77,7 +77,7 @@ impl IdempotencyKey {
         let record = Idempotency {
             request: self.request.clone(),
             marker: entry.marker.to_string(),
-            generation: entry.generation.0,
+            generation: Some(entry.generation.0),
             expires: now.0.saturating_add(millis(LIFETIME)),
         };
         let key = Key::Idempotency(self.record.clone());
@@ -104,7 +104,7 @@ impl Ledger {
         let entry = self.entry(&marker).await?;
         match entry {
             Some(entry) if held.expires > snapshot.now.0 && !over(&entry) => {
-                let overtaken = held.generation != entry.generation.0;
+                let overtaken = held.generation.is_some_and(|given| given != entry.generation.0);
                 Ok(if held.request != key.request {
                     Claim::Mismatch
                 } else if overtaken {

@@ -275,7 +275,10 @@ pub struct Idempotency {
     /// The entry of the one upstream call.
     pub marker: String,
     /// Under which generation its answer is given.
-    pub generation: u64,
+    ///
+    /// Absent in records of programs that had no leases: there a sandbox had one holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
     /// When it is forgotten at the latest, milliseconds.
     pub expires: u64,
 }

@@ -268,3 +268,11 @@ proptest! {
         prop_assert!(decode_entry(&bytes).is_err());
     }
 }
+
+#[test]
+fn a_key_that_was_remembered_before_there_were_leases_is_still_known() {
+    let old = br#"{"request":"ab","marker":"0123456789abcdef0123456789abcdef","expires":7}"#;
+    let read: Idempotency = decode(old).unwrap();
+    assert_eq!((read.expires, read.generation), (7, None));
+    assert_eq!(encode(&read), old);
+}
